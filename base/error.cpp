@@ -20,4 +20,12 @@ std::string text_of(double v) {
   return std::string(buffer, end);
 }
 
+std::string text_of_parts(std::initializer_list<TextPart> parts) {
+  std::string text;
+  for (const TextPart& part : parts) part.append(text, part.value);
+  return text;
+}
+
+void fail_with_parts(ExitCode code, std::initializer_list<TextPart> parts) { throw Error(code, text_of_parts(parts)); }
+
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // One exception type for everything a user can cause: it says where, what was got and what was wanted, and
 // carries the exit code the command line ends with.
 #pragma once
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -47,22 +48,33 @@ std::string text_of(const T& v) {
   return to_string(v);
 }
 
+// A part of a text without its type, so that one function serves texts of all kinds of parts.
+struct TextPart {
+  const void* value;
+  void (*append)(std::string& text, const void* value);
+
+  template <class T>
+  TextPart(const T& v) : value(&v), append([](std::string& text, const void* p) { text += text_of(*static_cast<const T*>(p)); }) {}
+  template <std::size_t length>
+  TextPart(const char (&v)[length]) : value(v), append([](std::string& text, const void* p) { text += static_cast<const char*>(p); }) {}
+};
+std::string text_of_parts(std::initializer_list<TextPart> parts);
+[[noreturn]] void fail_with_parts(ExitCode code, std::initializer_list<TextPart> parts);
+
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::string s;
-  (s.append(text_of(parts)), ...);
-  return s;
+  return text_of_parts({TextPart(parts)...});
 }
 
 // fail("Conv '", node.name, "': pads has ", n, " entries, expected ", 2 * rank)
 template <class... Parts>
 [[noreturn]] void fail(ExitCode code, const Parts&... parts) {
-  throw Error(code, concat(parts...));
+  fail_with_parts(code, {TextPart(parts)...});
 }
 template <class First, class... Parts>
   requires(!std::is_same_v<First, ExitCode>)
 [[noreturn]] void fail(const First& first, const Parts&... parts) {
-  throw Error(ExitCode::model, concat(first, parts...));
+  fail_with_parts(ExitCode::model, {TextPart(first), TextPart(parts)...});
 }
 
 }  // namespace tandem

@@ -6,6 +6,8 @@
 
 namespace tandem {
 
+inline std::size_t at(int i) { return static_cast<std::size_t>(i); }  // an index of the standard's containers
+
 // `Id` has an `index` that begins at 0; absent ids (-1) have no entry.
 template <class Id, class T>
 class IdVector : public std::vector<T> {

@@ -11,8 +11,8 @@ std::atomic<int> speakers{0};
 
 std::string word_for(std::string_view name, std::string_view before) {
   const OptionWords::Words words = speakers > 0 ? spoken.load() : nullptr;
-  const std::string_view word = words ? words(name) : std::string_view();
-  return word.empty() ? std::string(before).append(name) : std::string(word);
+  const std::string word = words ? words(name) : "";
+  return word.empty() ? std::string(before).append(name) : word;
 }
 
 }  // namespace

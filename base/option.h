@@ -16,7 +16,7 @@ std::string function(std::string_view name);
 // the newest counts.
 class OptionWords {
  public:
-  using Words = std::string_view (*)(std::string_view name);
+  using Words = std::string (*)(std::string_view name);
   explicit OptionWords(Words words);
   ~OptionWords();
   OptionWords(const OptionWords&) = delete;

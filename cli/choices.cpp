@@ -3,8 +3,13 @@
 #include <algorithm>
 
 #include "base/spec.h"
+#include "cli/data_flags.h"
+#include "cli/device_flags.h"
+#include "cli/loss_flags.h"
+#include "cli/optimizer_flags.h"
 #include "cli/options.h"
 #include "cli/table.h"
+#include "cli/train_flags.h"
 #include "cli/train_job.h"
 
 namespace tandem {
@@ -14,29 +19,31 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
   const auto by_file = [&](const char* key, const char* otherwise) { return metadata.contains(concat("tandem.", key)) ? "as the model was trained" : otherwise; };
   const std::string normalize = text_of_normalize(fit.preprocess);
   const std::optional<TrainingStep> step = own_step(a, model);  // the file's: its words are the reason
-  const auto by_step = [&](std::string_view option, std::string otherwise) { return step && !a.given(option) ? "as the file's training_info says" : otherwise; };
+  const auto by_step = [&](const FlagRow& option, std::string otherwise) { return step && !a.given(option) ? "as the file's training_info says" : otherwise; };
   const bool measured = data.validation && data.validation->size() > 0;
-  // A row each, by its option.
-  const std::vector<Choice> all = {
-      {"loss", options.plan.loss, by_step("loss", by_file("loss", options.plan.loss == a.text("loss") ? "the usual one of a classifier" : "the model gives one number for each label")), "loss"},
-      {"classes", concat(model.data_request(options).classes), "as many as the model's output has", "loss"},
-      {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), "loss-on"},
-      {"optimizer", options.plan.optimizer.name, by_step("optimizer", "the default"), "optimizer"},
-      {"learning rate", concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer))), by_step("optimizer", concat(options.plan.optimizer.name, "'s usual one")), "lr"},
-      {"schedule", a.text("lr-schedule"), "the default", "lr-schedule"},
-      {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", "epochs"},
-      {"batch size", concat(options.plan.batch), "the default where it fits in memory", "batch-size"},
-      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "as the data has it, bytes as 0 to 1"), "normalize"},
-      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part", "validation-split"},
-      {"first weights", options.init, "the file's, drawn where it has none", "init"},
-      {"devices", a.text("devices"), "the default", "devices"},
+  struct Row {
+    std::string what, value, why;
+    const FlagRow& option;
+  };
+  const Row all[] = {
+      {"loss", options.plan.loss, by_step(loss_flags.loss, by_file("loss", options.plan.loss == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label")), loss_flags.loss},
+      {"classes", concat(model.data_request(options).classes), "as many as the model's output has", loss_flags.loss},
+      {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), loss_flags.loss_on},
+      {"optimizer", options.plan.optimizer.name, by_step(optimizer_flags.optimizer, "the default"), optimizer_flags.optimizer},
+      {"learning rate", concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer))), by_step(optimizer_flags.optimizer, concat(options.plan.optimizer.name, "'s usual one")), optimizer_flags.lr},
+      {"schedule", a.text(rate_flags.lr_schedule), "the default", rate_flags.lr_schedule},
+      {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", train_flags.epochs},
+      {"batch size", concat(options.plan.batch), "the default where it fits in memory", device_flags.batch_size},
+      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "as the data has it, bytes as 0 to 1"), data_flags.normalize},
+      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part", train_flags.validation_split},
+      {"first weights", options.init, "the file's, drawn where it has none", train_flags.init},
+      {"devices", a[device_flags.devices], "the default", device_flags.devices},
   };
   std::vector<Choice> chosen;
-  for (Choice c : all) {
+  for (const Row& c : all) {
     if (c.what == "classes" && c.value == "0") continue;  // the loss knows none
-    if (a.given(c.option) || (c.option == "epochs" && a.given("steps"))) continue;
-    c.option.insert(0, "--");
-    chosen.push_back(std::move(c));
+    if (a.given(c.option) || (&c.option == &train_flags.epochs && a.given(train_flags.steps))) continue;
+    chosen.push_back({c.what, c.value, c.why, c.option.flag()});
   }
   return chosen;
 }

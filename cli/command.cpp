@@ -21,25 +21,11 @@
 namespace tandem {
 namespace {
 
-constexpr OptionRow common[] = {
-    {"", "general", "", ""},
-    {"config", "FILE", "", "read options from a JSON file, such as a run's config.json, or from a run's folder"},
-    {"json", "", "off", "write machine-readable results to stdout"},
-    {"quiet", "", "off", "write no messages, only results and errors"},
-    {"help", "", "off", "show this help; --help GROUP and --help OPTION explain some options, --help all every one"},
-};
-
-std::vector<OptionRow> rows_of(const Command& command) {
-  std::vector<OptionRow> rows = help_rows(command);
-  std::erase_if(rows, [](const OptionRow& row) { return row.name.empty(); });
-  return rows;
-}
-
 ConfigRules config_rules(const Command& command) {
   ConfigRules rules{.command = command.name, .uses_trained = command.uses_trained};
   for (const Command& other : commands()) {
-    for (const std::string_view positional : other.positionals) rules.elsewhere.emplace_back(positional);
-    for (const OptionRow& row : rows_of(other)) rules.elsewhere.emplace_back(row.name);
+    for (const Positional& positional : other.positionals) rules.elsewhere.emplace_back(positional.name);
+    for (const FlagRow* row : rows_of(other)) rules.elsewhere.emplace_back(row->name);
   }
   return rules;
 }
@@ -97,9 +83,15 @@ std::vector<Command> commands() {
           cut_command(),   runs_command(),  operators_command(), devices_command(),  completion_command(), man_command()};
 }
 
-std::vector<OptionRow> help_rows(const Command& command) {
-  std::vector<OptionRow> rows = command.options;
-  rows.insert(rows.end(), std::begin(common), std::end(common));
+std::vector<const FlagGroup*> groups_of(const Command& command) {
+  std::vector<const FlagGroup*> groups = command.options;
+  groups.push_back(&common_flags);
+  return groups;
+}
+
+std::vector<const FlagRow*> rows_of(const Command& command) {
+  std::vector<const FlagRow*> rows;
+  for (const FlagGroup* group : groups_of(command)) rows.insert(rows.end(), group->rows().begin(), group->rows().end());
   return rows;
 }
 
@@ -109,6 +101,7 @@ void Invocation::say(std::string_view message) const {
 void Invocation::note(std::string_view message) const {
   streams.err << shown(message) << '\n' << std::flush;
 }
+void Invocation::warn(std::string_view message) const { note(concat("warning: ", message)); }
 void Invocation::print(const Json& object) const {
   streams.out << object.dump() << '\n' << std::flush;
 }
@@ -122,8 +115,8 @@ void Invocation::write_bytes(std::string_view bytes) const {
 int run(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
   const OptionWords words(program_word);
   // With --json whoever reads the output finds the error there too, as its last line.
-  const char* const asked = environment("TANDEM_JSON");
-  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end() || (asked && std::string_view(asked) == "on");
+  const char* const asked = environment(common_flags.json.variable());
+  const bool json = std::find(arguments.begin(), arguments.end(), common_flags.json.flag()) != arguments.end() || (asked && std::string_view(asked) == "on");
   const auto report = [&](std::string_view message, int code) {
     if (json) streams.out << Json(Json::Object{{"event", "error"}, {"code", code}, {"error", std::string(message)}}).dump() << '\n' << std::flush;
     streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << shown(message) << '\n' << std::flush;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/backends.h"
+#include "cli/common_flags.h"
 #include "cli/options.h"
 
 namespace tandem {
@@ -26,11 +27,12 @@ struct Invocation {
   const Arguments& arguments;
   Streams& streams;
   const Environment& environment;
-  bool json() const { return arguments.on("json"); }
-  bool quiet() const { return arguments.on("quiet"); }
+  bool json() const { return arguments[common_flags.json]; }
+  bool quiet() const { return arguments[common_flags.quiet]; }
   // Names, paths and other processes' words may be in it: no control character reaches a terminal.
   void say(std::string_view message) const;         // on err, unless --quiet
   void note(std::string_view message) const;        // --quiet or not
+  void warn(std::string_view message) const;        // the same, as a warning
   void print(const Json& object) const;             // on out, one line
   void write(std::string_view text) const;          // on out
   void write_bytes(std::string_view bytes) const;   // on out, as they are
@@ -39,19 +41,20 @@ struct Invocation {
 struct Command {
   std::string_view name;
   std::string_view help;  // one line
-  std::vector<std::string_view> positionals;
+  std::vector<Positional> positionals;
   std::string_view usage;  // after the command's name
   std::string_view examples;
   std::string_view notes = "";  // that follow them
-  std::vector<OptionRow> options;  // the common ones are added
+  std::vector<const FlagGroup*> options;  // the common ones are added
   int (*run)(const Invocation&);
   bool uses_trained = false;  // of a run's --config it takes as its model what that run wrote
 };
 
 // All that there are, in the order of the help.
 std::vector<Command> commands();
-// A command's options with those that all have; headings (rows without a name) among them.
-std::vector<OptionRow> help_rows(const Command& command);
+// A command's options with those that all have.
+std::vector<const FlagGroup*> groups_of(const Command& command);
+std::vector<const FlagRow*> rows_of(const Command& command);
 
 Command train_command();
 Command plan_command();

@@ -8,7 +8,9 @@
 namespace tandem {
 namespace {
 
-std::string name_of(const OptionRow& row) { return concat(row.value.empty() && row.absent == "on" ? "no-" : "", row.name); }
+constexpr Positional shell_name{"shell"}, command_name{"command"};
+
+std::string name_of(const FlagRow& row) { return concat(row.is_on_by_default() ? "no-" : "", row.name); }
 
 // Of all commands, and "help" and "version".
 std::string all_names() {
@@ -35,8 +37,7 @@ std::string bash() {
       "  case ${COMP_WORDS[1]} in\n");
   for (const Command& c : commands()) {
     std::string options;
-    for (const OptionRow& row : help_rows(c))
-      if (!row.name.empty()) options += concat(options.empty() ? "" : " ", "--", name_of(row));
+    for (const FlagRow* row : rows_of(c)) options += concat(options.empty() ? "" : " ", "--", name_of(*row));
     text += concat("    ", c.name, ") options='", options, "' ;;\n");
   }
   return text + concat("    help) COMPREPLY=($(compgen -W '", all_names(), "' -- \"$word\")); return ;;\n"
@@ -56,10 +57,10 @@ std::string zsh() {
           "  if (( CURRENT == 2 )); then _describe command commands; return; fi\n  local command=$words[2]\n  shift words; (( CURRENT-- ))\n  case $command in\n";
   for (const Command& c : commands()) {
     text += concat("    ", c.name, ") _arguments");
-    for (const OptionRow& row : help_rows(c)) {
-      if (row.name.empty()) continue;
-      std::string help = escaped(escaped(row.help, "[]:\\", "\\"), "'", "'\\'");
-      text += concat(" \\\n      '--", name_of(row), row.value.empty() ? "" : "=", '[', help, ']', row.value.empty() ? std::string() : concat(':', escaped(row.value, ":'[]", "\\"), ":_files"), "'");
+    for (const FlagRow* row : rows_of(c)) {
+      const std::string help = escaped(escaped(row->help(), "[]:\\", "\\"), "'", "'\\'");
+      const std::string value = row->is_switch() ? std::string() : concat(':', escaped(row->value, ":'[]", "\\"), ":_files");
+      text += concat(" \\\n      '--", name_of(*row), row->is_switch() ? "" : "=", '[', help, ']', value, "'");
     }
     text += " \\\n      '*:file:_files' ;;\n";
   }
@@ -70,10 +71,9 @@ std::string fish() {
   std::string text = "# tandem's completion for fish: tandem completion fish | source\ncomplete -c tandem -n __fish_use_subcommand -f -a 'help version'\n";
   for (const Command& c : commands()) {
     text += fmt::format("complete -c tandem -n __fish_use_subcommand -f -a {} -d '{}'\n", c.name, escaped(c.help, "'\\", "\\"));
-    for (const OptionRow& row : help_rows(c))
-      if (!row.name.empty())
-        text += fmt::format("complete -c tandem -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", c.name, name_of(row), row.value.empty() ? "" : " -r",
-                            escaped(row.help, "'\\", "\\"));
+    for (const FlagRow* row : rows_of(c))
+      text += fmt::format("complete -c tandem -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", c.name, name_of(*row), row->is_switch() ? "" : " -r",
+                          escaped(row->help(), "'\\", "\\"));
   }
   return text;
 }
@@ -85,12 +85,12 @@ struct Shell {
 constexpr Shell shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
 
 int complete(const Invocation& call) {
-  call.write(completion_of(call.arguments.positional("shell")));
+  call.write(completion_of(call.arguments[shell_name]));
   return 0;
 }
 
 int man(const Invocation& call) {
-  const std::string wanted = call.arguments.has_positional("command") ? call.arguments.positional("command") : "";
+  const std::string wanted = call.arguments.has(command_name) ? call.arguments[command_name] : "";
   const std::vector<Command> all = commands();
   const auto found = std::find_if(all.begin(), all.end(), [&](const Command& c) { return c.name == wanted; });
   if (found == all.end() && !wanted.empty()) fail(ExitCode::usage, "unknown command '", wanted, "'");
@@ -110,7 +110,7 @@ Command completion_command() {
   return {
       .name = "completion",
       .help = "print the completion of commands and options for a shell",
-      .positionals = {"shell"},
+      .positionals = {shell_name},
       .usage = "bash|zsh|fish",
       .examples =
           "  source <(tandem completion bash)                   # in ~/.bashrc\n"
@@ -125,7 +125,7 @@ Command man_command() {
   return {
       .name = "man",
       .help = "print a man page",
-      .positionals = {"command"},
+      .positionals = {command_name},
       .usage = "[COMMAND]",
       .examples =
           "  tandem man train | man -l -\n"

@@ -8,25 +8,35 @@
 namespace tandem {
 namespace {
 
+struct CutFlags : FlagGroup {
+  Flag<std::vector<std::string>> at{*this, "at", "VALUES", "", "names of values, or of nodes, of which the first output is meant; separated by commas", {.field = "cut"}};
+  Flag<std::string> output{*this, "output", "FILE", "", "the ONNX file to write", {.scope = FlagScope::place}};
+  Switch overwrite{*this, "overwrite", off, "external data may replace any file of its name", {.scope = FlagScope::call}};
+};
+constexpr CutFlags cut_flags;
+
 // Its own option is called otherwise than that of the commands that cut on the way.
 ModelFile read_cut(const std::string& path, const WeightOptions& options) {
-  const OptionWords words([](std::string_view name) { return name == "cut" ? std::string_view("--at") : program_word(name); });
+  const OptionWords words([](std::string_view name) {
+    const std::string own = flag_of(cut_command(), name);
+    return own.empty() ? program_word(name) : own;
+  });
   return ModelFile::read(path, options);
 }
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
-  const std::string& path = a.positional("model");
-  a.require("at");
-  a.require("output");
-  const std::string& output = a.text("output");
+  const std::string& path = a[model_file];
+  a.require(cut_flags.at);
+  a.require(cut_flags.output);
+  const std::string output = a[cut_flags.output];
   check_writable_file(output);
   WeightOptions options;
-  options.outputs = a.list("at");
+  options.outputs = a[cut_flags.at];
   const ModelFile file = read_cut(path, options);
   for (const std::string& warning : file.graph({.batch = 1}).warnings)
     if (warning.starts_with("cut: ")) call.say(warning);
-  file.write(output, {}, {.overwrite = a.on("overwrite")});
+  file.write(output, {}, {.overwrite = a[cut_flags.overwrite]});
   if (call.json()) {
     Json::Array outputs;
     for (const std::string& name : file.outputs()) outputs.push_back(name);
@@ -43,12 +53,10 @@ Command cut_command() {
   return {
       .name = "cut",
       .help = "write a model that ends at values of your choice, such as its features",
-      .positionals = {"model"},
+      .positionals = {model_file},
       .usage = "MODEL.onnx --at VALUES --output FILE.onnx",
       .examples = "  tandem cut trained.onnx --at flatten --output features.onnx\n",
-      .options = {{"at", "VALUES", "", "names of values, or of nodes, of which the first output is meant; separated by commas"},
-                  {"output", "FILE", "", "the ONNX file to write"},
-                  {"overwrite", "", "off", "external data may replace any file of its name"}},
+      .options = {&cut_flags},
       .run = run,
   };
 }

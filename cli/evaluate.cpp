@@ -2,12 +2,16 @@
 
 #include <cmath>
 
+#include "cli/data_flags.h"
+#include "cli/device_flags.h"
 #include "cli/image_options.h"
 #include "cli/inference.h"
+#include "cli/loss_flags.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
-#include "cli/tune_options.h"
+#include "cli/rank_flags.h"
+#include "cli/weight_flags.h"
 
 namespace tandem {
 namespace {
@@ -19,9 +23,9 @@ int evaluate(const Invocation& call, World* world) {
   Preprocess preparation = preprocess(call, model);
   settle_preparation(call, data, model.data_request(options), preparation);
   model.fit_inputs(options, data, preparation);
+  const std::vector<std::string> metrics = options.metrics = metrics_of(call.arguments);
   model.compile(options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const std::vector<std::string> metrics = metrics_of(call.arguments);
   Progress progress(call);
   const Evaluation e = model.evaluate(
       data, {.preprocess = preparation, .metrics = metrics, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
@@ -49,8 +53,8 @@ int evaluate(const Invocation& call, World* world) {
 }
 
 int run(const Invocation& call) {
-  call.arguments.positional("model");
-  call.arguments.require("data");
+  call.arguments[model_file];
+  call.arguments.require(data_flags.data);
   return on_ranks(call, evaluate);
 }
 
@@ -60,7 +64,7 @@ Command evaluate_command() {
   return {
       .name = "evaluate",
       .help = "measure a model's loss, accuracy and other metrics on data",
-      .positionals = {"model"},
+      .positionals = {model_file},
       .usage = "MODEL.onnx --data SPEC [options]",
       .examples =
           "  tandem evaluate trained.onnx --data idx:data/mnist --normalize 0.1307,0.3081\n"
@@ -68,16 +72,7 @@ Command evaluate_command() {
           "  tandem evaluate trained.onnx --data idx:data/mnist --metrics f1,top5,per-class,confusion\n"
           "  tandem evaluate --config runs/mnist/config.json    # what that run wrote, on its data\n"
           "  tandem evaluate trained.onnx --data idx:data/mnist --devices cpu:0-3 --processes 2\n",
-      .options = join({data_rows(),
-                       split_rows(),
-                       {adapter_row()},
-                       loss_rows_of_evaluation(),
-                       metric_rows(),
-                       {
-                           {"autotune", "", "off", "time kernels and choose the fastest"},
-                       },
-                       device_rows(),
-                       rank_rows()}),
+      .options = {&data_flags, &split_flags, &adapter_flags, &loss_flags, &metric_flags, &timing_flags, &device_flags, &rank_flags},
       .run = run,
       .uses_trained = true,
   };

@@ -6,13 +6,19 @@
 #include <sstream>
 
 #include "base/suggest.h"
+#include "cli/data_flags.h"
+#include "cli/device_flags.h"
+#include "cli/loss_flags.h"
+#include "cli/optimizer_flags.h"
 #include "cli/table.h"
+#include "cli/train_flags.h"
 
 namespace tandem {
 namespace {
 
 // What most calls of `tandem train` say comes first.
-constexpr std::string_view most_used[] = {"data", "epochs", "batch-size", "lr", "optimizer", "loss", "devices", "run-dir", "resume", "output"};
+constexpr const FlagRow* most_used[] = {&data_flags.data, &train_flags.epochs, &device_flags.batch_size, &optimizer_flags.lr, &optimizer_flags.optimizer,
+                                        &loss_flags.loss, &device_flags.devices, &record_flags.run_dir, &record_flags.resume, &output_flags.output};
 constexpr std::size_t many_options = 30;
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -22,16 +28,14 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-bool is_switch_that_is_on(const OptionRow& row) { return row.value.empty() && row.absent == "on"; }
-
-std::string left_of(const OptionRow& row) {
-  return concat(is_switch_that_is_on(row) ? "--no-" : "--", row.name, row.value.empty() ? "" : " ", row.value);
+std::string left_of(const FlagRow& row) {
+  return concat(row.is_on_by_default() ? "--no-" : "--", row.name, row.is_switch() ? "" : " ", row.value);
 }
-std::string right_of(const OptionRow& row) {
-  return concat(is_switch_that_is_on(row) ? "do not " : "", row.help, row.value.empty() || row.absent.empty() ? std::string() : concat(" (default ", row.absent, ")"));
+std::string right_of(const FlagRow& row) {
+  return concat(row.is_on_by_default() ? "do not " : "", row.help(), row.is_switch() || row.absent.empty() ? std::string() : concat(" (default ", row.absent, ")"));
 }
 
-std::string option_text(const OptionRow& row, std::size_t columns) {
+std::string option_text(const FlagRow& row, std::size_t columns) {
   const bool narrow = columns < 80;
   const std::size_t indent = narrow ? 6 : 32;
   const std::string left = left_of(row), right = wrapped(right_of(row), columns - indent, indent);
@@ -103,49 +107,39 @@ std::vector<std::string> examples_of(const Command& command) {
 }
 
 // Options under one heading of the help.
-struct OptionGroup {
+struct Heading {
   std::string title;
-  std::vector<OptionRow> rows;
+  std::vector<const FlagRow*> rows;
 };
 constexpr std::string_view own_options = "options", most_used_options = "most used";
 
 // In the help's order: the command's most used options first (of `train`), then those under no heading, then by heading.
-std::vector<OptionGroup> groups_of(const Command& command) {
-  const std::vector<OptionRow> rows = help_rows(command);
-  std::vector<OptionGroup> groups;
-  if (rows.size() > many_options && command.name == "train") {
-    groups.push_back({std::string(most_used_options), {}});
-    for (const std::string_view name : most_used)
-      for (const OptionRow& row : rows)
-        if (row.name == name) groups.back().rows.push_back(row);
-  }
-  const auto is_most_used = [&](const OptionRow& row) {
-    return !groups.empty() && groups[0].title == most_used_options &&
-           std::any_of(groups[0].rows.begin(), groups[0].rows.end(), [&](const OptionRow& r) { return r.name == row.name; });
-  };
+std::vector<Heading> headings_of(const Command& command) {
+  std::vector<Heading> headings;
+  const bool names_most_used = rows_of(command).size() > many_options && command.name == "train";
+  if (names_most_used) headings.push_back({std::string(most_used_options), {std::begin(most_used), std::end(most_used)}});
   std::string title(own_options);
-  for (const OptionRow& row : rows) {
-    if (row.name.empty()) {
-      title = row.value;
-      continue;
+  for (const FlagGroup* group : groups_of(command)) {
+    if (!group->title().empty()) title = group->title();
+    for (const FlagRow* row : group->rows()) {
+      if (names_most_used && std::ranges::find(most_used, row) != std::end(most_used)) continue;
+      if (headings.empty() || headings.back().title != title) headings.push_back({title, {}});
+      headings.back().rows.push_back(row);
     }
-    if (is_most_used(row)) continue;
-    if (groups.empty() || groups.back().title != title) groups.push_back({title, {}});
-    groups.back().rows.push_back(row);
   }
-  return groups;
+  return headings;
 }
 
-std::string group_text(const OptionGroup& group, std::size_t columns) {
+std::string group_text(const Heading& group, std::size_t columns) {
   std::string text = concat('\n', group.title, ":\n");
-  for (const OptionRow& row : group.rows) text += option_text(row, columns);
+  for (const FlagRow* row : group.rows) text += option_text(*row, columns);
   return text;
 }
 
 // A group's title with the names of its options.
-std::string names_text(const OptionGroup& group, std::size_t columns) {
+std::string names_text(const Heading& group, std::size_t columns) {
   std::string names;
-  for (const OptionRow& row : group.rows) names += concat(names.empty() ? "" : " ", is_switch_that_is_on(row) ? "no-" : "", row.name);
+  for (const FlagRow* row : group.rows) names += concat(names.empty() ? "" : " ", row->is_on_by_default() ? "no-" : "", row->name);
   return concat("  ", group.title, "\n      ", wrapped(names, columns - 6, 6), '\n');
 }
 
@@ -161,10 +155,10 @@ std::vector<std::string> words_of(std::string_view title) {
 }
 
 // The groups of which the title, or a word of it, begins with `topic`, else the option of that name. Fails (usage) where there is neither.
-std::string topic_text(const Command& command, const std::vector<OptionGroup>& groups, std::string_view topic, std::size_t columns) {
+std::string topic_text(const Command& command, const std::vector<Heading>& groups, std::string_view topic, std::size_t columns) {
   std::string text;
   std::vector<std::string> known{"all"};
-  for (const OptionGroup& group : groups) {
+  for (const Heading& group : groups) {
     const std::vector<std::string> words = words_of(group.title);
     const auto begins = [&](std::string_view words_of_it) { return words_of_it.starts_with(topic); };
     if (begins(group.title) || std::any_of(words.begin(), words.end(), begins)) text += group_text(group, columns);
@@ -172,10 +166,10 @@ std::string topic_text(const Command& command, const std::vector<OptionGroup>& g
   }
   if (!text.empty()) return text.substr(1);
   const std::string_view name = topic.substr(std::min(topic.find_first_not_of('-'), topic.size()));
-  for (const OptionGroup& group : groups)
-    for (const OptionRow& row : group.rows) {
-      if (row.name == name || concat("no-", row.name) == name) return option_text(row, columns);
-      known.emplace_back(row.name);
+  for (const Heading& group : groups)
+    for (const FlagRow* row : group.rows) {
+      if (row->name == name || concat("no-", row->name) == name) return option_text(*row, columns);
+      known.emplace_back(row->name);
     }
   const std::string near = nearest(topic, known);
   fail(ExitCode::usage, "--help ", topic, ": no group and no option of ", command.name, near.empty() ? "" : concat(", did you mean '", near, "'?"), "; tandem ", command.name,
@@ -199,17 +193,17 @@ std::string overview(std::size_t columns) {
 }
 
 std::string help_of(const Command& command, std::size_t columns, std::string_view topic) {
-  const std::vector<OptionGroup> groups = groups_of(command);
-  const bool all = topic == "all" || (topic.empty() && help_rows(command).size() <= many_options);
+  const std::vector<Heading> groups = headings_of(command);
+  const bool all = topic == "all" || (topic.empty() && rows_of(command).size() <= many_options);
   if (!topic.empty() && !all) return topic_text(command, groups, topic, columns);
   std::string text = concat(wrapped(command.help, columns), "\n\n");
   for (const std::string& line : lines_of(concat("usage: tandem ", command.name, ' ', command.usage)))
     text += concat(line.starts_with(' ') ? "       " : "", wrapped(line, columns - 9, 9), '\n');
-  for (const OptionGroup& group : groups)
+  for (const Heading& group : groups)
     if (all || group.title == own_options || group.title == most_used_options) text += group_text(group, columns);
   if (!all) {
     text += concat('\n', wrapped(concat("more options, by group; tandem ", command.name, " --help GROUP explains those of one (a word of its title is enough), --help OPTION one option, --help all every option:"), columns), '\n');
-    for (const OptionGroup& group : groups)
+    for (const Heading& group : groups)
       if (group.title != own_options && group.title != most_used_options) text += names_text(group, columns);
   }
   text += "\nexamples:\n";
@@ -244,8 +238,10 @@ std::string man_page(const Command* command) {
     return concat(text, ".SH OPTIONS\n", plain(sources), "\n.SH EXIT STATUS\n", plain(exit_codes), '\n');
   }
   text += ".SH OPTIONS\n";
-  for (const OptionRow& row : help_rows(*command))
-    text += row.name.empty() ? concat(".SS ", plain(row.value), '\n') : concat(".TP\n.B ", plain(left_of(row)), '\n', plain(right_of(row)), '\n');
+  for (const FlagGroup* group : groups_of(*command)) {
+    if (!group->title().empty()) text += concat(".SS ", plain(group->title()), '\n');
+    for (const FlagRow* row : group->rows()) text += concat(".TP\n.B ", plain(left_of(*row)), '\n', plain(right_of(*row)), '\n');
+  }
   text += ".SH EXAMPLES\n.nf\n";
   for (const std::string& line : examples_of(*command)) text += plain(line) + '\n';
   text += ".fi\n";

@@ -6,12 +6,13 @@
 #include <set>
 
 #include "base/spec.h"
+#include "cli/data_flags.h"
 #include "trainer/feed/preprocess.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t most_bad = 100, most_workers = 64;
+constexpr std::int64_t most_bad = 100;
 
 // What Preprocess::on_bad_sample is: every sample once, though an epoch and an evaluation meet it again. Called by threads.
 struct BadSamples {
@@ -41,22 +42,13 @@ bool has_image_files(const Dataset& data) {
 
 }  // namespace
 
-std::vector<OptionRow> image_rows() {
-  return {
-      {"resize", "RULE", "", "of image files: crop (cover the model's size, then its middle; the default), PIXELS (of the shorter side, then the middle) or stretch; with ,bicubic behind it by that filter, not by bilinear"},
-      {"workers", "N", "0", "threads that read, decode and augment (0: one, or a quarter of the cores for image files)"},
-      {"on-bad-sample", "fail|skip[=N]", "fail", "an image file that cannot be decoded ends the run, or the next sample takes its place, N (100) times at most"},
-  };
-}
-
 void read_image_options(const Invocation& call, const Model& model, Preprocess& p) {
   const Arguments& a = call.arguments;
-  p.workers = a.integer("workers");
-  if (p.workers > most_workers) fail(ExitCode::usage, "--workers ", p.workers, ", expected 0 to ", most_workers);
-  read_bad_samples(a.text("on-bad-sample"), p);
+  p.workers = a[data_flags.workers];
+  read_bad_samples(a[data_flags.on_bad_sample], p);
   const auto entry = model.file().metadata().find("tandem.resize");
-  if (!a.text("resize").empty()) {
-    p.resizing = parse_resizing(a.text("resize"));
+  if (const std::string asked = a[data_flags.resize]; !asked.empty()) {
+    p.resizing = parse_resizing(asked);
   } else if (entry != model.file().metadata().end()) {
     try {
       p.resizing = parse_resizing(entry->second);

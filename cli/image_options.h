@@ -1,14 +1,11 @@
-// Options of how data reaches the model beside --normalize: --resize, --workers, --on-bad-sample; and what is known only
-// once the data is open.
+// How data reaches the model beside --normalize: --resize, --workers, --on-bad-sample; and what is known only once the data
+// is open.
 #pragma once
-#include <vector>
-
 #include "cli/command.h"
 #include "trainer/model.h"
 
 namespace tandem {
 
-std::vector<OptionRow> image_rows();
 // Reads them; --resize, where it is not given, as the file says its training did, with a line.
 void read_image_options(const Invocation& call, const Model& model, Preprocess& preprocess);
 // Measures what --normalize auto asks for and says how image files are brought to the model's size.

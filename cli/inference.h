@@ -13,8 +13,6 @@ struct Inference {
   const Dataset* data = nullptr;  // the part asked for
 };
 
-std::vector<OptionRow> split_rows();  // --split
-
 // The model, the devices and the data of a call, which all ranks must have found alike. `world`: null where this process
 // is alone. The data may be a .npy too, as the model's only input.
 // `measures`: a loss is wanted of it.

@@ -6,20 +6,13 @@
 #include <cmath>
 
 #include "base/spec.h"
+#include "cli/loss_flags.h"
 #include "planner/loss/losses.h"
 #include "trainer/measure/scores.h"
 
 namespace tandem {
 namespace {
 
-const std::string& loss_help() {
-  static const std::string text = concat(loss_names(), " (the model computes it); PyTorch's and Keras's names, too. With parameters: huber:delta=0.5. Of several outputs, with weights: out1=mse*0.3,out2=softmax-cross-entropy. FILE.onnx computes one number, or one for each sample, from outputs, labels and sample weights, by its inputs' names");
-  return text;
-}
-const std::string& metric_help() {
-  static const std::string text = concat("metrics besides loss and accuracy, separated by commas: ", metric_names(), " (auto: what is usual for the loss)");
-  return text;
-}
 bool has(const std::vector<std::string>& list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
 
 // Widest first column that leaves a row in 60 columns.
@@ -60,59 +53,33 @@ std::string matrix_of(const ClassTable& t) {
 
 }  // namespace
 
-std::vector<OptionRow> loss_rows_of_evaluation() {
-  return {
-      {"", "loss and metrics", "", ""},
-      {"loss", "NAME", "softmax-cross-entropy", loss_help()},
-      {"loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"},
-      {"class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)"},
-      {"ignore-index", "N", "", "a class index that does not count, such as -100 or a padding's: the loss is the mean over the others"},
-      {"shift-labels", "", "off", "next-token prediction: labels are one ahead; without labels in the data they are the model's input of tokens"},
-  };
-}
-
-std::vector<OptionRow> loss_rows_of_training() {
-  return join({loss_rows_of_evaluation(),
-               {
-                   {"label-smoothing", "X", "0", "share of a label that is spread evenly, with softmax- and binary-cross-entropy"},
-                   {"class-weights", "LIST", "", "balanced, a weight for each class (1,2,0.5), or a file of them: the loss is divided by the weights' sum, as in PyTorch"},
-                   {"teacher", "FILE.onnx", "", "learn from this model's scores, too: distillation; it is run beside the model and stays as it is"},
-                   {"temperature", "T", "", "what the scores of model and teacher are divided by (default 2)"},
-                   {"teacher-weight", "X", "", "share of what is learnt of the teacher, T^2 KL(teacher, model), in the loss (default 0.5); the rest is the loss itself"},
-                   {"sample-weights", "", "on", "count samples by their weights in the loss where the data has some; it is divided by their sum"},
-               }});
-}
-
-std::vector<OptionRow> metric_rows() {
-  return {
-      {"metrics", "LIST", "auto", metric_help()},
-      {"metric", "FILE.onnx", "", "metrics besides those that ONNX files compute, as a loss does (several separated by commas): the mean over all samples"},
-  };
-}
+std::string names_of_losses(const FlagRow&) { return loss_names(); }
+std::string names_of_metrics(const FlagRow&) { return metric_names(); }
 
 void read_loss(const Arguments& a, ModelOptions& o) {
-  o.plan.loss = a.text("loss");
-  o.plan.loss_assumed = !a.given("loss");
+  o.plan.loss = a[loss_flags.loss];
+  o.plan.loss_assumed = !a.given(loss_flags.loss);
   parse_loss(o.plan.loss);
-  if (a.given("loss-on")) o.plan.loss_on = a.text("loss-on");
-  if (a.given("class-axis") && !a.text("class-axis").empty()) o.plan.class_axis = static_cast<int>(parse_integer(a.text("class-axis"), "--class-axis"));
-  if (a.given("ignore-index") && !a.text("ignore-index").empty()) o.plan.ignore_index = parse_integer(a.text("ignore-index"), "--ignore-index");
-  if (a.given("shift-labels")) o.plan.shift_labels = a.on("shift-labels");
+  o.plan.loss_on = a[loss_flags.loss_on];
+  if (const auto axis = a[loss_flags.class_axis]) o.plan.class_axis = static_cast<int>(*axis);
+  if (const auto index = a[loss_flags.ignore_index]) o.plan.ignore_index = *index;
+  o.plan.shift_labels = a[loss_flags.shift_labels];
   if (o.plan.mode != PlanMode::training) return;
-  if (!a.text("teacher").empty()) {
-    o.teacher = a.text("teacher");
+  const auto temperature = a[target_flags.temperature], share = a[target_flags.teacher_weight];
+  o.teacher = a[target_flags.teacher];
+  if (!o.teacher.empty()) {
     Distillation& d = o.plan.distillation.emplace();
-    if (a.given("temperature")) d.temperature = a.number("temperature");
-    if (a.given("teacher-weight")) d.weight = a.number("teacher-weight");
-  } else if (a.given("temperature") || a.given("teacher-weight")) {
-    fail(ExitCode::usage, "--", a.given("temperature") ? "temperature" : "teacher-weight", " needs --teacher");
+    d.temperature = temperature.value_or(d.temperature);
+    d.weight = share.value_or(d.weight);
+  } else if (temperature || share) {
+    fail(ExitCode::usage, (temperature ? target_flags.temperature : target_flags.teacher_weight).flag(), " needs ", target_flags.teacher.flag());
   }
-  if (a.given("label-smoothing")) o.plan.label_smoothing = a.number("label-smoothing");
-  if (a.given("sample-weights") && !a.on("sample-weights")) o.plan.sample_weights = false;
+  o.plan.label_smoothing = a[target_flags.label_smoothing];
+  if (!a[target_flags.sample_weights]) o.plan.sample_weights = false;
 }
 
 void take_class_weights(const Invocation& call, const Model& model, ModelOptions& o, const Dataset& data) {
-  const std::string& text = call.arguments.text("class-weights");
+  const std::string text = call.arguments[target_flags.class_weights];
   o.plan.class_weights = model.class_weights(text, o, data);
   if (text != "balanced") return;
   std::string list;
@@ -122,7 +89,7 @@ void take_class_weights(const Invocation& call, const Model& model, ModelOptions
 }
 
 void plan_class_weights(const Invocation& call, const Model& model, ModelOptions& o) {
-  const std::string& text = call.arguments.text("class-weights");
+  const std::string text = call.arguments[target_flags.class_weights];
   if (text.empty()) return;
   if (text != "balanced") {
     o.plan.class_weights = model.class_weights(text, o, MemoryDataset("no data"));
@@ -135,8 +102,8 @@ void plan_class_weights(const Invocation& call, const Model& model, ModelOptions
 }
 
 std::vector<std::string> metrics_of(const Arguments& a) {
-  std::vector<std::string> names = a.list("metrics");
-  for (const std::string& file : a.list("metric")) {
+  std::vector<std::string> names = a[metric_flags.metrics];
+  for (const std::string& file : a[metric_flags.metric]) {
     if (!file.ends_with(".onnx")) fail(ExitCode::usage, "--metric ", file, ": expected a file that ends in .onnx; --metrics takes the names of others");
     names.push_back(file);
   }

@@ -4,10 +4,6 @@
 
 namespace tandem {
 
-std::vector<OptionRow> loss_rows_of_training();
-std::vector<OptionRow> loss_rows_of_evaluation();  // those that labels must be known by
-std::vector<OptionRow> metric_rows();
-
 // Into options.plan. Class weights wait for the data: take_class_weights.
 void read_loss(const Arguments& a, ModelOptions& options);
 // Says how they came about, where they were counted.

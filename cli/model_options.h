@@ -1,4 +1,4 @@
-// Options that several commands share, and what they mean for the API.
+// What options that several commands share mean for the API.
 #pragma once
 #include <vector>
 
@@ -7,13 +7,7 @@
 
 namespace tandem {
 
-std::vector<OptionRow> join(std::initializer_list<std::vector<OptionRow>> parts);
-std::vector<OptionRow> device_rows();    // --devices, --slice-weights, --batch-size, --dim, kernel choices
-std::vector<OptionRow> training_rows();  // --loss, --optimizer and its options, ...
-std::vector<OptionRow> weight_rows();    // --freeze, --trainable, --constant, --untie, --tie, ...
-std::vector<OptionRow> data_rows();      // --data, --normalize
-
-// Reads those of the rows above that the command has.
+// Of weights and fine-tuning.
 WeightOptions weight_options(const Arguments& arguments);
 // --dim: sizes of dimensions, and of those that batches choose from.
 void read_dims(const Arguments& arguments, std::map<std::string, std::int64_t>& dims, std::map<std::string, std::vector<std::int64_t>>& buckets);

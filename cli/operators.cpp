@@ -11,6 +11,11 @@
 namespace tandem {
 namespace {
 
+struct OperatorsFlags : FlagGroup {
+  Flag<std::string> format{*this, "format", "NAME", "text", "text, json or markdown"};
+};
+constexpr OperatorsFlags operators_flags;
+
 struct Row {
   std::string op, opsets, gradient;
   std::vector<std::string> kernels;  // by backend
@@ -79,7 +84,7 @@ std::string lay_out(const std::vector<std::vector<std::string>>& lines, bool mar
 }
 
 int run(const Invocation& call) {
-  const std::string format = call.json() ? "json" : call.arguments.text("format");
+  const std::string format = call.json() ? "json" : call.arguments[operators_flags.format];
   const std::vector<std::string> known{"text", "json", "markdown"};
   if (std::find(known.begin(), known.end(), format) == known.end()) fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, known));
   const BackendSet backends = BackendSet::load();
@@ -113,7 +118,7 @@ Command operators_command() {
       .help = "list the ONNX operators that are supported",
       .usage = "[options]",
       .examples = "  tandem operators\n  tandem operators --format markdown > docs/operators.md\n",
-      .options = {{"format", "NAME", "text", "text, json or markdown"}},
+      .options = {&operators_flags},
       .run = run,
   };
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
 #include "base/file.h"
 #include "base/spec.h"
@@ -13,54 +12,14 @@
 namespace tandem {
 namespace {
 
-struct Number {
-  std::string_view option, name, help;
-  double OptimizerOptions::*value;
-};
-constexpr Number numbers[] = {
-    {"momentum", "momentum", "momentum (default 0; lars 0.9)", &OptimizerOptions::momentum},
-    {"dampening", "dampening", "what of a gradient does not go into the momentum", &OptimizerOptions::dampening},
-    {"beta1", "beta1", "decay of the first moment (default 0.9)", &OptimizerOptions::beta1},
-    {"beta2", "beta2", "decay of the second moment (default 0.999; lion 0.99)", &OptimizerOptions::beta2},
-    {"rho", "rho", "decay of the mean square (default 0.9)", &OptimizerOptions::rho},
-    {"epsilon", "epsilon", "added to the denominator", &OptimizerOptions::epsilon},
-    {"rate-decay", "rate_decay", "the rate is divided by 1 + X for each step before", &OptimizerOptions::rate_decay},
-    {"trust", "trust", "trust coefficient (default 0.001)", &OptimizerOptions::trust},
-};
-struct Flag {
-  std::string_view option, name, help;
-  bool OptimizerOptions::*value;
-};
-constexpr Flag flags[] = {
-    {"nesterov", "nesterov", "Nesterov's momentum", &OptimizerOptions::nesterov},
-    {"amsgrad", "amsgrad", "divide by the largest second moment so far", &OptimizerOptions::amsgrad},
-    {"centered", "centered", "divide by the variance in place of the mean square", &OptimizerOptions::centered},
-    {"epsilon-hat", "epsilon_hat", "add epsilon before the root is corrected, as Keras and ONNX do", &OptimizerOptions::epsilon_hat},
-    {"decoupled", "decoupled", "weight decay as AdamW's, not by way of the gradient", &OptimizerOptions::decoupled},
-};
-
 std::string listed(const std::vector<std::string>& names) {
   std::string s;
   for (const std::string& name : names) s += concat(s.empty() ? "" : ", ", name);
   return s;
 }
 
-// "adam, adamw: help"
-std::string help_of(std::string_view name, std::string_view help) {
-  std::vector<std::string> takers;
-  for (const std::string& optimizer : optimizer_names())
-    if (optimizer_takes(optimizer_defaults(optimizer), name) && optimizer == optimizer_defaults(optimizer).name) takers.push_back(optimizer);
-  return concat(listed(takers), ": ", help);
-}
-
 // Groups whose rates are told in numbers need the run's.
-double base_rate(const Arguments& a, const OptimizerOptions& o) { return a.text("lr").empty() ? default_learning_rate(o) : a.number("lr"); }
-
-// Rows hold no strings of their own.
-std::string_view kept(std::string text) {
-  static std::deque<std::string> all;
-  return all.emplace_back(std::move(text));
-}
+double base_rate(const Arguments& a, const OptimizerOptions& o) { return a[optimizer_flags.lr].value_or(default_learning_rate(o)); }
 
 std::string trimmed(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
@@ -109,83 +68,69 @@ std::vector<UpdateGroup> parse_groups(const std::string& text, double rate) {
   return groups;
 }
 
-std::vector<OptionRow> optimizer_rows() {
-  std::vector<OptionRow> rows{
-      {"", "optimizer and learning rate", "", ""},
-      {"optimizer", "NAME", "sgd", kept(concat(listed(optimizer_names()), "; as Keras and PyTorch write them, too"))},
-      {"lr", "X", "", "learning rate (default the optimizer's usual one)"},
-      {"weight-decay", "X", "", "weight decay (default 0, adamw and lamb 0.01, lars 0.0001); decoupled with adamw, lion and lamb"},
-  };
-  for (const Number& n : numbers) rows.push_back({n.option, "X", "", kept(help_of(n.name, n.help))});
-  for (const Flag& f : flags) rows.push_back({f.option, "", "off", kept(help_of(f.name, f.help))});
-  rows.push_back({"decay-on-vectors", "", "on", "let biases, scales and shifts of normalizations decay, too: whatever has one axis"});
-  rows.push_back({"group", "GROUPS", "", "parameters with numbers of their own, groups separated by ';', such as 'bias,*norm*: weight-decay=0; head*: lr=10x,from=2'"});
-  rows.push_back({"clip-norm", "X", "0", "largest norm of all gradients together (0: any)"});
-  rows.push_back({"clip-value", "X", "0", "cut gradients to at most X in size (0: not)"});
-  rows.push_back({"clip-parameter-norm", "X", "0", "largest norm of each parameter's gradient (0: any)"});
-  rows.push_back({"accumulate", "N", "1", "batches that make one step, as one batch of N times the size would"});
-  rows.push_back({"ema", "DECAY", "0", "keep a moving average of the weights, such as 0.999, measure it and write it (0: none)"});
-  rows.push_back({"swa", "", "off", "keep the mean of the weights at the ends of epochs, measure it and write it"});
-  return rows;
+std::string names_of_optimizers(const FlagRow&) { return listed(optimizer_names()); }
+std::string names_of_schedules(const FlagRow&) { return help_of_schedules(); }
+std::string takers_of(const FlagRow& row) {
+  std::vector<std::string> takers;
+  for (const std::string& name : optimizer_names())
+    if (const OptimizerOptions optimizer = optimizer_defaults(name); optimizer.name == name && optimizer_takes(optimizer, row.field())) takers.push_back(name);
+  return listed(takers);
 }
 
-std::vector<OptionRow> rate_rows() {
-  return {
-      {"lr-schedule", "SPEC", "constant", kept(help_of_schedules())},
-      {"average-from", "EPOCHS", "0", "epochs before --ema or --swa begins"},
-      {"export", "NAME", "", "which weights to write: last, average, or both (the last ones beside --output); default average where one is kept"},
-      {"best", "[min:|max:]NAME", "", "what --keep best, --early-stopping and plateau go by, such as f1 or val_rmse (default the validation's accuracy, or the least loss)"},
-      {"early-stopping", "EPOCHS", "0", "end after so many epochs without a better measure (0: never)"},
-      {"min-delta", "X", "0", "what --early-stopping takes for better"},
-      {"find-lr", "FILE.svg", "", "test learning rates on this data, draw how the loss goes, suggest one, and train nothing"},
-      {"find-lr-range", "A,B,N", "1e-7,10,100", "rates from A to B in N steps that --find-lr tests"},
-  };
+OptimizerOptions read_optimizer(const FlagRow&, const std::string& text) { return optimizer_defaults(text); }
+Schedule read_schedule(const FlagRow&, const std::string& text) { return parse_schedule(text); }
+RateTestOptions read_rate_range(const FlagRow& row, const std::string& text) {
+  const std::vector<std::string> range = split(text, ',');
+  if (range.size() != 3) fail(ExitCode::usage, row.flag(), ' ', text, ": expected A,B,N");
+  return {.least = parse_number(range[0], row.flag()), .most = parse_number(range[1], row.flag()), .steps = parse_integer(range[2], row.flag())};
 }
 
-OptimizerOptions optimizer_options(const Arguments& a) { return optimizer_options(a, optimizer_defaults(a.text("optimizer"))); }
+OptimizerOptions optimizer_options(const Arguments& a) { return optimizer_options(a, a[optimizer_flags.optimizer]); }
 
 OptimizerOptions optimizer_options(const Arguments& a, OptimizerOptions o) {
-  for (const Number& n : numbers) {
-    if (!a.given(n.option)) continue;
-    if (!optimizer_takes(o, n.name)) fail(ExitCode::usage, "--", n.option, ": the optimizer ", o.name, " has none");
-    o.*n.value = a.number(n.option);
+  const auto check_taken = [&](const FlagRow& row) {
+    if (!optimizer_takes(o, row.field())) fail(ExitCode::usage, row.flag(), ": the optimizer ", o.name, " has none");
+  };
+  for (const auto& flag : optimizer_flags.numbers) {
+    const std::optional<double> number = a[flag];
+    if (!number) continue;
+    check_taken(flag);
+    o.*flag.sets = *number;
   }
-  for (const Flag& f : flags) {
-    if (!a.on(f.option)) continue;
-    if (!optimizer_takes(o, f.name)) fail(ExitCode::usage, "--", f.option, ": the optimizer ", o.name, " has none");
-    o.*f.value = true;
+  for (const auto& flag : optimizer_flags.choices) {
+    if (!a[flag]) continue;
+    check_taken(flag);
+    o.*flag.sets = true;
   }
-  if (a.given("weight-decay")) o.weight_decay = a.number("weight-decay");
-  o.decay_vectors = a.on("decay-on-vectors");
-  if (a.given("group")) o.groups = parse_groups(a.text("group"), base_rate(a, o));
-  o.clip_norm = a.number("clip-norm");
-  o.clip_value = a.number("clip-value");
-  o.clip_parameter_norm = a.number("clip-parameter-norm");
-  o.accumulate = a.integer("accumulate") > 1;
-  o.average = a.number("ema") > 0 || a.on("swa");
+  o.weight_decay = a[optimizer_flags.weight_decay].value_or(o.weight_decay);
+  o.decay_vectors = a[optimizer_flags.decay_on_vectors];
+  if (a.given(optimizer_flags.group)) o.groups = parse_groups(a[optimizer_flags.group], base_rate(a, o));
+  o.clip_norm = a[optimizer_flags.clip_norm];
+  o.clip_value = a[optimizer_flags.clip_value];
+  o.clip_parameter_norm = a[optimizer_flags.clip_parameter_norm];
+  o.accumulate = a[optimizer_flags.accumulate] > 1;
+  o.average = a[optimizer_flags.ema] > 0 || a[optimizer_flags.swa];
   return o;
 }
 
 void rate_options(const Invocation& call, const OptimizerOptions& optimizer, FitOptions& o) {
   const Arguments& a = call.arguments;
-  o.schedule = parse_schedule(a.text("lr-schedule"));
-  o.learning_rate = a.text("lr").empty() ? default_learning_rate(optimizer) : a.number("lr");  // the table of choices says which
-  o.accumulate = a.integer("accumulate");
-  o.averaging = {.ema = a.number("ema"), .swa = a.on("swa"), .from = a.number("average-from")};
-  o.best = a.text("best");
-  o.early_stopping = {.patience = a.integer("early-stopping"), .min_delta = a.number("min-delta")};
-  const std::string& which = a.text("export");
-  if (which != "" && which != "last" && which != "average" && which != "both") fail(ExitCode::usage, "--export ", which, ": expected last, average or both");
-  if ((which == "average" || which == "both") && !o.averaging.any()) fail(ExitCode::usage, "--export ", which, ": no average is kept (--ema or --swa keep one)");
+  o.schedule = a[rate_flags.lr_schedule];
+  o.learning_rate = a[optimizer_flags.lr].value_or(default_learning_rate(optimizer));  // the table of choices says which
+  o.accumulate = a[optimizer_flags.accumulate];
+  o.averaging = {.ema = a[optimizer_flags.ema], .swa = a[optimizer_flags.swa], .from = a[rate_flags.average_from]};
+  o.best = a[rate_flags.best];
+  o.early_stopping = {.patience = a[rate_flags.early_stopping], .min_delta = a[rate_flags.min_delta]};
+  const ExportedWeights which = a[rate_flags.exports];
+  if ((which == ExportedWeights::average || which == ExportedWeights::both) && !o.averaging.any())
+    fail(ExitCode::usage, "--export ", a.text(rate_flags.exports), ": no average is kept (--ema or --swa keep one)");
   if (o.averaging.from > 0 && !o.averaging.any()) fail(ExitCode::usage, "--average-from needs --ema or --swa");
   if (o.early_stopping.min_delta > 0 && o.early_stopping.patience == 0) fail(ExitCode::usage, "--min-delta needs --early-stopping");
 }
 
 void find_rate(const Invocation& call, Model& model, const Dataset& data, const FitOptions& options, bool writes) {
   const Arguments& a = call.arguments;
-  const std::vector<std::string> range = split(a.text("find-lr-range"), ',');
-  if (range.size() != 3) fail(ExitCode::usage, "--find-lr-range ", a.text("find-lr-range"), ": expected A,B,N");
-  const RateTestOptions test{.least = parse_number(range[0], "--find-lr-range"), .most = parse_number(range[1], "--find-lr-range"), .steps = parse_integer(range[2], "--find-lr-range")};
+  const RateTestOptions test = a[rate_flags.find_lr_range];
   call.say(fmt::format("testing learning rates from {} to {} in {} steps", test.least, test.most, test.steps));
   const RateTest found = model.test_rates(data, options, test);
   if (!writes) return;
@@ -199,7 +144,7 @@ void find_rate(const Invocation& call, Model& model, const Dataset& data, const 
     panel.series[1].points.emplace_back(x, found.smoothed[i]);
     if (found.rates[i] == found.suggestion) panel.series.push_back({.name = "suggestion", .points = {{x, found.smoothed[i]}}, .marks = true});
   }
-  write_atomically(a.text("find-lr"), svg_of(std::span(&panel, 1)));
+  write_atomically(a[rate_flags.find_lr], svg_of(std::span(&panel, 1)));
   if (call.json()) {
     Json::Array rates, losses;
     for (std::size_t i = 0; i < found.rates.size(); ++i) {
@@ -208,9 +153,9 @@ void find_rate(const Invocation& call, Model& model, const Dataset& data, const 
     }
     call.print(Json::Object{{"event", "find-lr"}, {"suggestion", any ? Json(found.suggestion) : Json()}, {"rates", std::move(rates)}, {"losses", std::move(losses)}});
   } else if (any) {
-    call.write(fmt::format("suggested learning rate {:.2g}: there the loss falls fastest (--lr {:.2g})\nwrote {}\n", found.suggestion, found.suggestion, a.text("find-lr")));
+    call.write(fmt::format("suggested learning rate {:.2g}: there the loss falls fastest (--lr {:.2g})\nwrote {}\n", found.suggestion, found.suggestion, a[rate_flags.find_lr]));
   } else {
-    call.write(fmt::format("no learning rate from {} to {} makes the loss fall\nwrote {}\n", test.least, test.most, a.text("find-lr")));
+    call.write(fmt::format("no learning rate from {} to {} makes the loss fall\nwrote {}\n", test.least, test.most, a[rate_flags.find_lr]));
   }
 }
 

@@ -1,14 +1,12 @@
-// Options of the optimizer, of what is done to gradients, of the learning rate and of averages.
+// What the options of the optimizer, the learning rate and averages mean for the API.
 #pragma once
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/optimizer_flags.h"
 #include "trainer/model.h"
 
 namespace tandem {
-
-std::vector<OptionRow> optimizer_rows();  // of commands that plan a training
-std::vector<OptionRow> rate_rows();       // of those that train
 
 // Reads those of the rows above that the command has; what is not given stays as in `base` (default: as the named optimizer has it).
 OptimizerOptions optimizer_options(const Arguments& arguments);

@@ -5,16 +5,32 @@
 #include "base/units.h"
 #include "cli/backends.h"
 #include "cli/command.h"
+#include "cli/data_flags.h"
+#include "cli/device_flags.h"
 #include "cli/image_options.h"
+#include "cli/loss_flags.h"
 #include "cli/loss_options.h"
 #include "cli/model_options.h"
-#include "cli/optimizer_options.h"
+#include "cli/optimizer_flags.h"
 #include "cli/tune_options.h"
+#include "cli/weight_flags.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/step_kernel.h"
 
 namespace tandem {
 namespace {
+
+struct PlanFlags : FlagGroup {
+  Switch training{*this, "training", off, "plan a training step (the default)"};
+  Switch inference{*this, "inference", off, "plan inference"};
+  Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, html, onnx (the training graph, for a viewer) or plan (binary)"};
+  Flag<std::string> output{*this, "output", "FILE", "", "write there instead of to stdout", {.scope = FlagScope::place}};
+  Flag<std::string> check{*this, "check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"};
+  Switch autotune{*this, "autotune", off, "time kernels; needs the devices", {.scope = FlagScope::command}};
+  Switch verify_passes{*this, "verify-passes", off, "check what each of the planner's passes promises of the graph it leaves"};
+  Flag<std::string> dump_passes{*this, "dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"};
+};
+constexpr PlanFlags plan_flags;
 
 struct Format {
   std::string_view name;
@@ -88,8 +104,8 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
 // What a run on this data would be planned for: its labels, and images of bytes as such.
 void fit_data(const Invocation& call, const Model& model, ModelOptions& options) {
   const DataRequest request = model.data_request(options);
-  const Splits data = open_data(call.arguments.text("data"), request);
-  if (!data.train) fail(ExitCode::data, call.arguments.text("data"), " has no training part");
+  const Splits data = open_data(call.arguments[data_flags.data], request);
+  if (!data.train) fail(ExitCode::data, call.arguments[data_flags.data], " has no training part");
   model.fit_constants(options, *data.train);
   Preprocess preparation = preprocess(call, model);
   settle_preparation(call, *data.train, request, preparation);
@@ -99,10 +115,10 @@ void fit_data(const Invocation& call, const Model& model, ModelOptions& options)
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
-  if (!a.text("check").empty()) return check(call, a.text("check"));
-  if (a.on("training") && a.on("inference")) fail(ExitCode::usage, "--training and --inference exclude each other");
-  const PlanMode mode = a.on("inference") ? PlanMode::inference : PlanMode::training;
-  const std::string format = call.json() ? "json" : a.text("format");
+  if (const std::string file = a[plan_flags.check]; !file.empty()) return check(call, file);
+  if (a[plan_flags.training] && a[plan_flags.inference]) fail(ExitCode::usage, "--training and --inference exclude each other");
+  const PlanMode mode = a[plan_flags.inference] ? PlanMode::inference : PlanMode::training;
+  const std::string format = call.json() ? "json" : a[plan_flags.format];
   std::vector<std::string> names{"onnx"};
   const Format* chosen = nullptr;
   for (const Format& f : formats) {
@@ -110,12 +126,12 @@ int run(const Invocation& call) {
     if (f.name == format) chosen = &f;
   }
   if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
-  if (!a.text("output").empty())
-    check_writable_file(a.text("output"));
+  if (!a[plan_flags.output].empty())
+    check_writable_file(a[plan_flags.output]);
   else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
     fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
 
-  const Model model = Model::load(a.positional("model"), weight_options(a));
+  const Model model = Model::load(a[model_file], weight_options(a));
   ModelOptions options = model_options(call, mode);
   settle_inputs(call, model, options);
   std::string assumed;
@@ -125,11 +141,11 @@ int run(const Invocation& call) {
   }
   read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
   if (mode == PlanMode::training) plan_class_weights(call, model, options);
-  if (a.given("data")) fit_data(call, model, options);
+  if (a.given(data_flags.data)) fit_data(call, model, options);
   else if (!assumed.empty()) call.say("note: " + assumed);
-  options.plan.verify_passes = a.on("verify-passes");
-  if (!a.text("dump-passes").empty()) dump_passes(options.plan, a.text("dump-passes"));
-  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
+  options.plan.verify_passes = a[plan_flags.verify_passes];
+  if (const std::string folder = a[plan_flags.dump_passes]; !folder.empty()) dump_passes(options.plan, folder);
+  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   std::string text;
@@ -142,8 +158,8 @@ int run(const Invocation& call) {
   } else {
     text = model.training_graph(options);
   }
-  if (!a.text("output").empty())
-    write_atomically(a.text("output"), text);
+  if (!a[plan_flags.output].empty())
+    write_atomically(a[plan_flags.output], text);
   else if (format == "plan" || format == "onnx")
     call.write_bytes(text);
   else
@@ -157,7 +173,7 @@ Command plan_command() {
   return {
       .name = "plan",
       .help = "show how a model would be trained or run: steps, kernels, memory, communication",
-      .positionals = {"model"},
+      .positionals = {model_file},
       .usage = "MODEL.onnx [options]\n       tandem plan --check FILE.plan",
       .examples =
           "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
@@ -166,22 +182,7 @@ Command plan_command() {
           "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan --check resnet50.plan\n",
-      .options = join({{
-                           {"training", "", "off", "plan a training step (the default)"},
-                           {"inference", "", "off", "plan inference"},
-                           {"format", "NAME", "text", "text, summary, json, dot, html, onnx (the training graph, for a viewer) or plan (binary)"},
-                           {"output", "FILE", "", "write there instead of to stdout"},
-                           {"check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"},
-                           {"autotune", "", "off", "time kernels; needs the devices"},
-                           {"verify-passes", "", "off", "check what each of the planner's passes promises of the graph it leaves"},
-                           {"dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"},
-                       },
-                       data_rows(),
-                       training_rows(),
-                       optimizer_rows(),
-                      weight_rows(),
-                      tune_rows(),
-                       device_rows()}),
+      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags},
       .run = run,
   };
 }

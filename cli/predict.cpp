@@ -5,12 +5,16 @@
 #include <span>
 
 #include "base/file.h"
+#include "cli/data_flags.h"
+#include "cli/device_flags.h"
 #include "cli/image_options.h"
 #include "cli/inference.h"
 #include "cli/model_options.h"
+#include "cli/predict_flags.h"
 #include "cli/predictions.h"
 #include "cli/progress.h"
-#include "cli/tune_options.h"
+#include "cli/rank_flags.h"
+#include "cli/weight_flags.h"
 
 namespace tandem {
 namespace {
@@ -23,7 +27,7 @@ std::vector<std::string> classes_of(const Invocation& call, const Model& model, 
   const std::vector<std::string> names = model.data_request().class_names;
   if (std::ssize(names) == scores.shape()[1]) return names;
   const auto trained = model.file().metadata().find("tandem.loss");
-  const std::string loss = call.arguments.given("loss") ? call.arguments.text("loss") : trained == model.file().metadata().end() ? "" : trained->second;
+  const std::string loss = call.arguments.given(predict_flags.loss) ? call.arguments[predict_flags.loss] : trained == model.file().metadata().end() ? "" : trained->second;
   std::vector<std::string> numbers;
   if (loss == "softmax-cross-entropy" || loss == "focal")
     for (std::int64_t c = 0; c < scores.shape()[1]; ++c) numbers.push_back(std::to_string(c));
@@ -63,7 +67,7 @@ std::int64_t samples_with_nan(const Tensor& t, bool whole_rows) {
 
 // Only rank 0 writes.
 int predict(const Invocation& call, World* world) {
-  const std::string& output = call.arguments.text("output");
+  const std::string output = call.arguments[predict_flags.output];
   if (is_first(world)) check_writable_file(output);
   auto [options, model, backends, splits, data] = open_inference(call, world, false);
   Preprocess preparation = preprocess(call, model);
@@ -102,10 +106,10 @@ int predict(const Invocation& call, World* world) {
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
-  a.positional("model");
-  a.require("data");
-  a.require("output");
-  const std::string& output = a.text("output");
+  a[model_file];
+  a.require(data_flags.data);
+  a.require(predict_flags.output);
+  const std::string output = a[predict_flags.output];
   if (!is_predictions_file(output)) fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .npy, .npz or .csv");
   return on_ranks(call, predict);
 }
@@ -116,24 +120,14 @@ Command predict_command() {
   return {
       .name = "predict",
       .help = "write a model's outputs for data, as numpy arrays or as a table",
-      .positionals = {"model"},
+      .positionals = {model_file},
       .usage = "MODEL.onnx --data SPEC|FILE|FOLDER --output FILE.npy|FILE.npz|FILE.csv [options]",
       .examples =
           "  tandem predict trained.onnx --data images.npy --output scores.npy\n"
           "  tandem predict trained.onnx --data photo.jpg --output classes.csv    # or a folder of image files\n"
           "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n"
           "  tandem predict models/lenet.onnx --data images.npy --outputs relu3 --output features.npy\n",
-      .options = join({data_rows(),
-                       split_rows(),
-                       {
-                           adapter_row(),
-                           {"output", "FILE", "", "FILE.npy for the first output, FILE.npz for all, FILE.csv for a table of the first: of a classifier with class and probabilities"},
-                           {"outputs", "VALUES", "", "write these values of the model, such as features, by name and separated by commas (default: its outputs)"},
-                           {"loss", "NAME", "softmax-cross-entropy", "what labels mean for the data set; they are not used"},
-                           {"autotune", "", "off", "time kernels and choose the fastest"},
-                       },
-                       device_rows(),
-                       rank_rows()}),
+      .options = {&data_flags, &split_flags, &adapter_flags, &predict_flags, &timing_flags, &device_flags, &rank_flags},
       .run = run,
       .uses_trained = true,
   };

@@ -4,6 +4,9 @@
 
 #include "base/file_descriptor.h"
 #include "base/spec.h"
+#include "cli/device_flags.h"
+#include "cli/rank_flags.h"
+#include "cli/train_flags.h"
 
 namespace tandem {
 namespace {
@@ -22,9 +25,6 @@ constexpr const char *host_variable = "MASTER_ADDR", *port_variable = "MASTER_PO
 constexpr const char* secret_variable = "TANDEM_SECRET";  // a command line is seen by all users of a machine, an environment is not
 constexpr std::size_t shortest_secret = 16, longest_secret = 4096;  // bytes: what is short can be guessed by who hears its hash
 constexpr const char* port_taken_variable = "TORCHELASTIC_USE_AGENT_STORE";  // True: torchrun itself listens at that port
-
-// Options that are each rank's own matter, and those whose effect is compared in another way.
-constexpr std::string_view own_options[] = {"model", "data", "output", "also-training-graph", "json", "quiet", "tuning-cache", "overwrite"};
 
 std::string variable(const Invocation& call, const char* name) {
   const char* value = call.environment(name);
@@ -50,7 +50,7 @@ std::string launchers_address(const Invocation& call) {
 
 // What the ranks of a run know and nobody else; empty: nothing.
 std::string secret_of(const Invocation& call) {
-  const std::string path = call.arguments.text("secret-file");
+  const std::string path = call.arguments[rank_flags.secret_file];
   std::string secret = variable(call, secret_variable), told_by = secret_variable;
   if (!path.empty()) {
     told_by = concat("--secret-file ", path);
@@ -64,18 +64,18 @@ std::string secret_of(const Invocation& call) {
 
 // What every rank must have been started with alike.
 std::vector<World::Fact> facts_of(const Arguments& a) {
-  std::vector<World::Fact> facts{{"program version", TANDEM_VERSION}, {"resume", a.given("resume") ? a.text("resume") : "off"}};
-  const Json resolved = a.resolved();
+  std::vector<World::Fact> facts{{"program version", TANDEM_VERSION}, {"resume", a.text(record_flags.resume)}};
+  const Json resolved = a.resolved(is_alike_on_ranks);
   for (const auto& [name, value] : resolved.object()) {
-    if (std::find(std::begin(own_options), std::end(own_options), name) != std::end(own_options)) continue;
-    facts.push_back({name, name == "run-dir" && value.dump() != "\"none\"" ? "given" : value.dump()});  // its place is rank 0's matter
+    if (name == model_file.name) continue;  // what is in it is compared
+    facts.push_back({name, name == record_flags.run_dir.name && value.dump() != "\"none\"" ? "given" : value.dump()});  // its place is rank 0's matter
   }
   return facts;
 }
 
 int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const Invocation&, World*)) {
   options.note = [&](const std::string& note) { call.say("note: " + note); };
-  if (options.rank == 0 && call.arguments.text("address").empty() && variable(call, port_taken_variable) == "True")
+  if (options.rank == 0 && call.arguments[rank_flags.address].empty() && variable(call, port_taken_variable) == "True")
     call.say(concat("note: torchrun listens at port ", variable(call, port_variable), " itself: rank 0 listens at ", options.address,
                     " (--address names another)"));
   std::ostream nowhere(nullptr);
@@ -89,7 +89,7 @@ int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const I
   } catch (const Error& e) {
     world.stop(e.what());
     // Who starts ranks by their environment lets them write to one place; who gives flags may look at each.
-    const bool one_terminal = call.arguments.text("rank").empty();
+    const bool one_terminal = call.arguments[rank_flags.rank].empty();
     if (e.code() == ExitCode::communication && one_terminal && world.first_knows()) throw ToldByFirst(e.code());
     throw;
   } catch (const std::exception& e) {
@@ -100,21 +100,9 @@ int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const I
 
 }  // namespace
 
-std::vector<OptionRow> rank_rows() {
-  return {
-      {"", "several processes", "", ""},
-      {"processes", "N", "", "start N ranks on this machine, each with its share of --devices"},
-      {"rank", "N", "", "which rank this process is (mpirun, srun and torchrun tell by themselves)"},
-      {"world-size", "N", "", "how many ranks there are"},
-      {"address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT, under torchrun the next port)"},
-      {"rank-timeout", "SECONDS", "120", "how long to wait for another rank"},
-      {"secret-file", "FILE", "", "what all ranks know, so that nobody else takes a rank's place (or its text in $TANDEM_SECRET)"},
-  };
-}
-
 std::optional<WorldOptions> world_options(const Invocation& call) {
   const Arguments& a = call.arguments;
-  std::string rank = a.text("rank"), ranks = a.text("world-size"), told_by = "--rank and --world-size";
+  std::string rank = a[rank_flags.rank], ranks = a[rank_flags.world_size], told_by = "--rank and --world-size";
   if (rank.empty() != ranks.empty()) fail(ExitCode::usage, "--", rank.empty() ? "rank" : "world-size", " is missing: --rank and --world-size go together");
   for (const Launcher& l : launchers) {
     if (!rank.empty()) break;
@@ -124,14 +112,13 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
     if (rank.empty() || ranks.empty()) rank.clear();
   }
   if (rank.empty()) return std::nullopt;
-  WorldOptions o{.rank = whole(rank, told_by), .ranks = whole(ranks, told_by), .address = a.text("address")};
+  WorldOptions o{.rank = whole(rank, told_by), .ranks = whole(ranks, told_by), .address = a[rank_flags.address]};
   if (o.ranks <= 1) return std::nullopt;
   if (o.rank >= o.ranks) fail(ExitCode::usage, told_by, ": rank ", o.rank, " of ", o.ranks, " ranks, which count from 0");
   if (o.address.empty()) o.address = launchers_address(call);
   if (o.address.empty())
     fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " (by ", told_by, ") has no address: give --address HOST:PORT, where rank 0 listens");
-  o.timeout_seconds = a.number("rank-timeout");
-  if (o.timeout_seconds <= 0) fail(ExitCode::usage, "--rank-timeout ", o.timeout_seconds, ": expected more than 0");
+  o.timeout_seconds = a[rank_flags.rank_timeout];
   o.secret = secret_of(call);
   return o;
 }
@@ -139,9 +126,9 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
 int on_ranks(const Invocation& call, int (*job)(const Invocation&, World*)) {
   if (const std::optional<WorldOptions> world = world_options(call)) return run_as_rank(call, *world, job);
   const Arguments& a = call.arguments;
-  const std::int64_t processes = a.text("processes").empty() ? 1 : a.integer("processes");
+  const std::int64_t processes = a[rank_flags.processes].value_or(1);
   if (processes == 1) return job(call, nullptr);
-  const std::vector<DeviceSpec> devices = own_devices(parse_devices(a.text("devices")), nullptr);  // all are this machine's
+  const std::vector<DeviceSpec> devices = own_devices(parse_devices(a[device_flags.devices]), nullptr);  // all are this machine's
   if (processes == 0 || std::ssize(devices) % processes != 0)
     fail(ExitCode::usage, "--processes ", processes, " for ", devices.size(), devices.size() == 1 ? " device" : " devices", " (", to_string(devices),
          "): expected as many devices for each process");
@@ -152,7 +139,7 @@ int on_ranks(const Invocation& call, int (*job)(const Invocation&, World*)) {
 bool is_first(const World* world) { return !world || world->rank() == 0; }
 
 World::Fact template_fact(const Model& model, const Invocation& call) {
-  return {"template", model.file().fingerprint(), call.arguments.positional("model")};
+  return {"template", model.file().fingerprint(), call.arguments[model_file]};
 }
 World::Fact data_fact(const std::string& name, const Dataset* data) {
   return {name, data ? fingerprint(*data) : "", data ? concat(data->name(), ": ", data->size(), " samples") : ""};

@@ -8,8 +8,6 @@
 
 namespace tandem {
 
-std::vector<OptionRow> rank_rows();  // --rank, --world-size, --address, --rank-timeout, --secret-file, --processes
-
 // From the flags and the environment (Open MPI's, MPICH's, Slurm's, torchrun's); none where this process is alone.
 // Fails (usage) where something is missing.
 std::optional<WorldOptions> world_options(const Invocation& call);

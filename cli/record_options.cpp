@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/spec.h"
+#include "cli/train_flags.h"
 
 namespace tandem {
 namespace {
@@ -23,28 +24,13 @@ void read_interval(FitOptions& o, const std::string& text) {
 
 }  // namespace
 
-std::vector<OptionRow> record_rows() {
-  return {
-      {"", "run folder and records", "", ""},
-      {"run-dir", "DIR", "", "keep checkpoints, metrics, curves, the plans and config.json there (default runs/MODEL-N, none for none)"},
-      {"resume", "", "off", "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans"},
-      {"overwrite", "", "off", "start anew in a --run-dir that holds a run; replace a file of external data beside --output"},
-      {"checkpoint-every", "N|TIME", "", "a checkpoint every N steps too, or so often: 90s, 10m, 1h (default after epochs only)"},
-      {"checkpoint-steps", "N", "0", "the older name of --checkpoint-every N"},
-      {"keep-checkpoints", "N", "0", "keep the N latest checkpoints, as step-N.checkpoint, beside the last, the one before and the best"},
-      {"check-nan", "", "off", "look at all weights after every step, and find the first step and node that made what is no number"},
-      {"tensorboard", "", "off", "write TensorBoard's event files into the run folder"},
-      {"histograms", "", "off", "with histograms of all weights after every epoch"},
-  };
-}
-
 void read_record_options(FitOptions& o, const Arguments& a) {
-  o.checkpoint_steps = a.integer("checkpoint-steps");
-  if (const std::string& every = a.text("checkpoint-every"); !every.empty()) read_interval(o, every);
-  o.keep_checkpoints = a.integer("keep-checkpoints");
-  o.check_nan = a.on("check-nan");
-  o.histograms = a.on("histograms");
-  o.tensorboard = a.on("tensorboard") || o.histograms;
+  o.checkpoint_steps = a[record_flags.checkpoint_steps];
+  if (const std::string every = a[record_flags.checkpoint_every]; !every.empty()) read_interval(o, every);
+  o.keep_checkpoints = a[record_flags.keep_checkpoints];
+  o.check_nan = a[record_flags.check_nan];
+  o.histograms = a[record_flags.histograms];
+  o.tensorboard = a[record_flags.tensorboard] || o.histograms;
   if (o.tensorboard && o.run_dir.empty()) fail(ExitCode::usage, "--tensorboard needs a run folder: give --run-dir another than none");
 }
 

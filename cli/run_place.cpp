@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/ranks.h"
+#include "cli/train_flags.h"
 
 namespace tandem {
 namespace {
@@ -37,14 +38,14 @@ fs::path make_folder(const std::string& name, std::error_code& error) {
 }  // namespace
 
 RunPlace::RunPlace(const Invocation& call, const World* world, bool dry) : arguments_(call.arguments) {
-  const std::string asked = arguments_.text("run-dir");
-  if (asked == "none") arguments_.set("run-dir", "");
-  if (!asked.empty() || dry || arguments_.on("resume")) return;
+  const std::string asked = arguments_[record_flags.run_dir];
+  if (asked == "none") arguments_.set(record_flags.run_dir, "");
+  if (!asked.empty() || dry || arguments_[record_flags.resume]) return;
   constexpr std::string_view most = "-999999999";  // room for a number
-  std::string name = name_beside(fs::path(arguments_.positional("model")).stem().string(), most);
+  std::string name = name_beside(fs::path(arguments_[model_file]).stem().string(), most);
   name.resize(name.size() - most.size());
   if (!is_first(world)) {  // that there is one is all it needs to know
-    arguments_.choose("run-dir", concat(runs, '/', name));
+    arguments_.choose(record_flags.run_dir, concat(runs, '/', name));
     return;
   }
   std::error_code error;
@@ -53,7 +54,7 @@ RunPlace::RunPlace(const Invocation& call, const World* world, bool dry) : argum
     call.say(concat("note: no run folder: ", runs, ": ", error.message(), " (--run-dir DIR makes one elsewhere)"));
     return;
   }
-  arguments_.choose("run-dir", made_.string());
+  arguments_.choose(record_flags.run_dir, made_.string());
 }
 
 void RunPlace::say(const Invocation& call) const {
@@ -66,9 +67,9 @@ bool holds_checkpoint(const fs::path& run) {
 }
 
 bool RunPlace::begin_anew_without_checkpoint(World* world) {
-  const bool none = is_first(world) && arguments_.on("resume") && !holds_checkpoint(arguments_.text("run-dir"));
+  const bool none = is_first(world) && arguments_[record_flags.resume] && !holds_checkpoint(arguments_[record_flags.run_dir]);
   const bool anew = world ? world->any(none) : none;
-  if (anew) arguments_.set("resume", "off");
+  if (anew) arguments_.set(record_flags.resume, "off");
   return anew;
 }
 

@@ -9,13 +9,21 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/data_flags.h"
 #include "cli/table.h"
+#include "cli/train_flags.h"
 #include "trainer/records/run_record.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct RunsFlags : FlagGroup {
+  Switch compare{*this, "compare", off, "compare them (two or more runs that are named are compared anyway)"};
+  Flag<std::string> output{*this, "output", "FILE", "", "draw their curves there, FILE.svg or FILE.png", {.scope = FlagScope::place}};
+};
+constexpr RunsFlags runs_flags;
 
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
@@ -32,7 +40,7 @@ std::string date(std::int64_t when) {
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : "-"; }
 
 std::string epochs_text(const RunRecord& run) {
-  const std::string planned = run.option("epochs");
+  const std::string planned = run.option(train_flags.epochs.name);
   const std::int64_t done = run.epochs.empty() ? 0 : run.epochs.back().epoch;
   return planned.empty() || planned == "0" ? concat(done) : concat(done, '/', planned);
 }
@@ -40,8 +48,8 @@ std::string epochs_text(const RunRecord& run) {
 Json json_of(const RunRecord& run) {
   const BestEpoch best = best_of(run);
   return Json::Object{{"run", run.folder.string()},
-                      {"model", run.option("model")},
-                      {"data", run.option("data")},
+                      {"model", run.option(model_file.name)},
+                      {"data", run.option(data_flags.data.name)},
                       {"state", run.state},
                       {"error", run.error.empty() ? Json() : Json(run.error)},
                       {"epoch", run.epochs.empty() ? std::int64_t{0} : run.epochs.back().epoch},
@@ -57,7 +65,7 @@ void list(const Invocation& call, const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) {
     const BestEpoch best = best_of(run);
     rows.push_back({run.folder.string(), run.state, epochs_text(run), best.epoch == 0 ? "-" : concat(best.metric, ' ', number(best.value)),
-                    duration(run.seconds()), date(run.modified), fs::path(run.option("model")).filename().string(), run.option("data")});
+                    duration(run.seconds()), date(run.modified), fs::path(run.option(model_file.name)).filename().string(), run.option(data_flags.data.name)});
   }
   call.write(table({{"run"}, {"state"}, {"epoch", true}, {"best", false, 1}, {"time", true, 3}, {"last written", false, 5}, {"model", false, 2}, {"data", false, 4}},
                    rows, output_columns(call.streams, call.environment)));
@@ -67,13 +75,13 @@ void list(const Invocation& call, const std::vector<RunRecord>& runs) {
 
 // Those that the runs do not all have alike.
 std::vector<std::string> options_that_differ(const std::vector<RunRecord>& runs) {
-  constexpr std::string_view of_place[] = {"output", "run-dir", "json", "quiet"};
+  constexpr const FlagRow* of_place[] = {&output_flags.output, &record_flags.run_dir, &common_flags.json, &common_flags.quiet};
   std::set<std::string> names;
   for (const RunRecord& run : runs)
     for (const auto& [name, value] : run.config.object()) names.insert(name);
   std::vector<std::string> differ;
   for (const std::string& name : names)
-    if (std::find(std::begin(of_place), std::end(of_place), name) == std::end(of_place) &&
+    if (std::ranges::find(of_place, name, &FlagRow::name) == std::end(of_place) &&
         std::any_of(runs.begin(), runs.end(), [&](const RunRecord& r) { return r.option(name) != runs[0].option(name); }))
       differ.push_back(name);
   return differ;
@@ -139,13 +147,13 @@ int run(const Invocation& call) {
       try {
         runs.push_back(read_run(path));
       } catch (const Error& e) {
-        call.note(concat("warning: ", e.what()));
+        call.warn(e.what());
       }
     }
   }
-  const std::string& output = a.text("output");
+  const std::string output = a[runs_flags.output];
   if (!output.empty() && !output.ends_with(".svg") && !output.ends_with(".png")) fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .svg or .png");
-  const bool together = a.on("compare") || !output.empty() || (given.size() > 1 && runs.size() == given.size());
+  const bool together = a[runs_flags.compare] || !output.empty() || (given.size() > 1 && runs.size() == given.size());
   const std::vector<std::string> differ = together ? options_that_differ(runs) : std::vector<std::string>();
   if (call.json()) {
     Json::Array list;
@@ -182,17 +190,13 @@ Command runs_command() {
   return {
       .name = "runs",
       .help = "list training runs, compare them, draw their curves",
-      .positionals = {"folders..."},
+      .positionals = {{"folders..."}},
       .usage = "[DIR...] [options]",
       .examples =
           "  tandem runs                                  # those in runs/\n"
           "  tandem runs runs/lenet-1 runs/lenet-2        # the options that differ, and what came of them\n"
           "  tandem runs runs --compare --output all.png  # their curves in one picture\n",
-      .options =
-          {
-              {"compare", "", "off", "compare them (two or more runs that are named are compared anyway)"},
-              {"output", "FILE", "", "draw their curves there, FILE.svg or FILE.png"},
-          },
+      .options = {&runs_flags},
       .run = run,
   };
 }

@@ -2,30 +2,41 @@
 
 #include "base/spec.h"
 #include "cli/command.h"
+#include "cli/device_flags.h"
 #include "cli/model_options.h"
 #include "cli/tune_options.h"
+#include "cli/weight_flags.h"
 #include "importer/build/report.h"
 #include "trainer/input_options.h"
 
 namespace tandem {
 namespace {
 
+struct SummaryFlags : FlagGroup {
+  Switch weights{*this, "weights", off, "list every float tensor of the file: trained or constant, and because of what"};
+  Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas", {.field = "dims"}};
+  Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, or none, separated by commas", read_axes};
+  Flag<std::map<std::string, Tensor>> set{*this, "set", "INPUT=VALUE", "", "an input's value, the same in every batch", read_constants};
+  Flag<std::optional<std::int64_t>> max_turns{*this, "max-turns", "N", "", device_flags.max_turns.text};
+};
+constexpr SummaryFlags summary_flags;
+
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
-  const Model model = Model::load(a.positional("model"), weight_options(a));
-  SummaryOptions options{.dims = {}, .freeze = a.list("freeze"), .unfreeze = a.list("unfreeze")};
+  const Model model = Model::load(a[model_file], weight_options(a));
+  SummaryOptions options{.dims = {}, .freeze = a[weight_flags.freeze], .unfreeze = a[weight_flags.unfreeze]};
   read_train_only(a, model, options.freeze, options.unfreeze);
-  if (a.given("max-turns")) options.max_turns = a.integer("max-turns");
-  options.batch_axes = parse_axes(a.list("batch-axis"), "--batch-axis");
-  options.constants = parse_constants(a.list("set"), "--set");
+  if (const auto turns = a[summary_flags.max_turns]) options.max_turns = *turns;
+  options.batch_axes = a[summary_flags.batch_axis];
+  options.constants = a[summary_flags.set];
   std::map<std::string, std::vector<std::int64_t>> buckets;
   read_dims(a, options.dims, buckets);
   for (const auto& [name, sizes] : buckets) options.dims[name] = *std::max_element(sizes.begin(), sizes.end());
   const Summary s = model.summary(options);
   for (const std::string& warning : s.warnings) call.say("warning: " + warning);
-  if (!s.problems.empty()) call.say(concat("warning: ", report_of(a.positional("model"), s.problems)));
+  if (!s.problems.empty()) call.say(concat("warning: ", report_of(a[model_file], s.problems)));
   if (!call.json()) {
-    call.write(a.on("weights") ? text_of_tensors(s) : text_of(s));
+    call.write(a[summary_flags.weights] ? text_of_tensors(s) : text_of(s));
     return 0;
   }
   Json::Array rows;
@@ -67,15 +78,10 @@ Command summary_command() {
   return {
       .name = "summary",
       .help = "show a model's nodes, shapes and parameters",
-      .positionals = {"model"},
+      .positionals = {model_file},
       .usage = "MODEL.onnx [options]",
       .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx --json\n",
-      .options = join({{{"weights", "", "off", "list every float tensor of the file: trained or constant, and because of what"},
-                        {"dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas"},
-                        {"batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, or none, separated by commas"},
-                        {"set", "INPUT=VALUE", "", "an input's value, the same in every batch"},
-                        {"max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"}},
-                       weight_rows(), tune_rows()}),
+      .options = {&summary_flags, &weight_flags, &tune_flags, &adapter_flags},
       .run = run,
   };
 }

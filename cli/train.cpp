@@ -1,44 +1,42 @@
 // `tandem train`: plans, trains, and writes the model, with what a signal or a full disk leaves of that.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <cmath>
-#include <csignal>
 #include <thread>
 
-#include "base/atomic_file.h"
 #include "base/spec.h"
 #include "base/units.h"
 #include "cli/choices.h"
 #include "cli/command.h"
+#include "cli/data_flags.h"
+#include "cli/device_flags.h"
 #include "cli/image_options.h"
 #include "cli/interrupt.h"
-#include "cli/loss_options.h"
+#include "cli/loss_flags.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_options.h"
 #include "cli/progress.h"
+#include "cli/rank_flags.h"
 #include "cli/ranks.h"
-#include "cli/record_options.h"
 #include "cli/run_place.h"
 #include "cli/step_watch.h"
 #include "cli/table.h"
+#include "cli/train_end.h"
 #include "cli/train_events.h"
+#include "cli/train_flags.h"
 #include "cli/train_job.h"
 #include "cli/train_outputs.h"
-#include "cli/train_rows.h"
 #include "cli/tune_options.h"
+#include "cli/weight_flags.h"
 #include "planner/memory_limit.h"
 #include "planner/plan/plan_file.h"
-#include "trainer/checkpoint.h"
 #include "trainer/records/run_lock.h"
 
 namespace tandem {
 namespace {
 
-constexpr int signal_exit = 128;  // plus the signal's number
 constexpr double long_step = 60;  // seconds: whoever waits for it is told
 
 // Where nobody asked for a batch it is one that fits: `plan` is made again with the power of two below what does.
@@ -46,10 +44,10 @@ void with_a_batch_that_fits(const Invocation& call, Job& job, const World* world
   try {
     plan();
   } catch (const BatchTooLarge& e) {
-    if (call.arguments.given("batch-size") || world) throw;
+    if (call.arguments.given(device_flags.batch_size) || world) throw;
     job.options.plan.batch = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(e.fits)));
     call.say(concat("note: ", e.what(), "; the batch size is ", job.options.plan.batch, " (--batch-size overrules it)"));
-    set_in_config(job.fit, "batch-size", job.options.plan.batch);
+    set_in_config(job.fit, device_flags.batch_size, job.options.plan.batch);
     plan();
   }
 }
@@ -65,7 +63,7 @@ void show_choices(const Invocation& call, const Model& model, const Job& job) {
 void show_opening(const Invocation& call, const Model& model, Job& job) {
   const std::vector<Choice> chosen = choices(call, model, job);
   if (!chosen.empty()) job.fit.choices = text_of(chosen, 120) + '\n';
-  if (call.arguments.on("verbose")) {
+  if (call.arguments[output_flags.verbose]) {
     if (!call.quiet()) call.streams.err << text_of_plan(model.plan(), false) << std::endl;
     for (const std::string& note : model.notes()) call.say("note: " + note);
     show_choices(call, model, job);
@@ -97,40 +95,9 @@ int show_plan(const Invocation& call, const Model& model, Job& job, const Backen
   return 0;
 }
 
-void warn(const Invocation& call, const std::string& warning) { call.note("warning: " + warning); }  // --quiet or not
-
 // What a signal will do, said when it comes: on a line of its own, also where a bar is drawn. A silent rank says nothing.
 std::string answer_to_signal(const Invocation& call, std::string_view what) {
   return call.quiet() || !call.streams.err.rdbuf() ? "" : concat(call.streams.err_terminal ? "\n" : "", what, "\n");
-}
-
-// Where the weights of a run go that was stopped: beside its output.
-std::string unfinished(const std::filesystem::path& output) {
-  return path_beside(output, ".unfinished" + output.extension().string()).string();
-}
-
-// What training gave is not lost where it cannot be written as it should be: the run's folder has it, or one that is made
-// beside the output, else here, else among the temporary files.
-[[noreturn]] void keep_and_fail(const Invocation& call, Model& model, const Job& job, const History& history, const Error& cause) {
-  namespace fs = std::filesystem;
-  const fs::path output = call.arguments.text("output"), name = fs::path(unfinished(output)).stem();
-  std::error_code error;
-  std::string kept = history.kept == history.steps ? job.fit.run_dir.string() : "", refused;
-  for (const fs::path& place : {output.parent_path(), fs::path("."), fs::temp_directory_path(error)})
-    for (int n = 1; kept.empty() && n < 100; ++n) {
-      const fs::path folder = (place / (n == 1 ? name.string() : concat(name.string(), '-', n))).lexically_normal();
-      if (fs::exists(fs::symlink_status(folder, error))) continue;  // of another run that ended so
-      try {
-        model.keep(folder, *job.data.train, job.fit);
-        kept = folder.string();
-      } catch (const Error& e) {
-        refused += concat("\n  ", e.what());
-        break;
-      }
-    }
-  if (kept.empty()) fail(cause.code(), cause.what(), "\nthe weights could not be kept anywhere:", refused);
-  fail(cause.code(), cause.what(), "\nthe weights of step ", history.steps, " are kept in ", kept, "; what is left to do is done, here or elsewhere, by\n  tandem train --resume --run-dir ",
-       kept, " --output FILE");
 }
 
 // While rank 0 plans, the others wait for it and would not hear their own signal: a thread tells the ranks of it.
@@ -150,9 +117,9 @@ class PlanningWatch {
 
 History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt) {
   const std::int64_t batch = job.options.plan.batch;
-  Progress progress(call, (job.data.train->size() + batch - 1) / batch, call.arguments.given("metrics") ? call.arguments.list("metrics") : std::vector<std::string>{});
-  const std::string folder = job.fit.run_dir.string(), &grace = call.arguments.text("grace");
-  StepWatch watch(call, interrupt, folder, call.arguments.number("grace"));
+  Progress progress(call, (job.data.train->size() + batch - 1) / batch, call.arguments.given(metric_flags.metrics) ? call.arguments[metric_flags.metrics] : std::vector<std::string>{});
+  const std::string folder = job.fit.run_dir.string(), grace = call.arguments.text(train_flags.grace);
+  StepWatch watch(call, interrupt, folder, call.arguments[train_flags.grace]);
   job.fit.callbacks.on_begin = [&] { watch.begin(); };
   job.fit.callbacks.on_step = [&](const StepReport& r) {
     watch.end();
@@ -167,11 +134,11 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
   job.fit.callbacks.on_validation = [&](std::int64_t done, std::int64_t all) { progress.validation(done, all); };
   const std::string answer = answer_to_signal(
       call, concat("stopping after this step or batch of validation: ",
-                   folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments.text("output"))) : concat("a checkpoint goes to ", folder),
+                   folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments[output_flags.output])) : concat("a checkpoint goes to ", folder),
                    "; after ", grace, " s in the same step the run ends with what it has kept; a second signal ends at once, without it"));
   job.fit.callbacks.on_warning = [&](const std::string& warning) {
     progress.clear();
-    warn(call, warning);
+    call.warn(warning);
   };
   std::atomic<bool> begun = false;
   job.fit.callbacks.stop = [&] {
@@ -185,131 +152,49 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
   return model.fit(*job.data.train, job.fit);
 }
 
-// What the weights that were written give on data that was not trained on: the last epoch has measured that, or not.
-Evaluation held_out(const Invocation& call, Model& model, const Job& job, const EpochReport& last, const Interrupt& interrupt) {
+// --find-lr in place of a training.
+int test_rates(const Invocation& call, Model& model, Job& job, Interrupt& interrupt, bool first) {
+  interrupt.announce(answer_to_signal(call, "stopping the test of learning rates"), Interrupt::End::saved);
+  job.fit.callbacks.stop = [&interrupt] { return interrupt.signal() != 0; };
+  find_rate(call, model, *job.data.train, job.fit, first);
+  return interrupt.signal() != 0 ? signal_exit + interrupt.signal() : 0;
+}
+
+void plan_run(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
   const Arguments& a = call.arguments;
-  const Dataset *const validation = job.data.validation, *const data = job.data.test ? job.data.test : validation;
-  if (!data || data->size() == 0) return {};
-  const bool as_measured = a.text("keep") == "last" && (a.text("export") != "last" || !job.fit.averaging.any());
-  if (data == validation && as_measured && std::isfinite(last.val_loss))
-    return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data->size()};
-  Progress progress(call);
-  return model.evaluate(*data, {.batch = job.fit.eval_batch,
-                                .preprocess = job.fit.preprocess,
-                                .metrics = job.fit.metrics,
-                                .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
-                                .stop = [&] { return interrupt.signal() != 0; }});
-}
-
-// The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
-void take_best(Model& model, const std::filesystem::path& file, World* world) {
-  const bool here = is_first(world) && std::filesystem::exists(file);
-  if (!(world ? world->any(here) : here)) return;
-  Checkpoint checkpoint = here ? read_checkpoint(file) : Checkpoint{};
-  std::erase_if(checkpoint.optimizer, [](const NamedTensor& t) { return !t.name.starts_with("average/"); });
-  model.set_parameters(checkpoint.weights);
-  model.set_optimizer_state(checkpoint.optimizer);
-}
-
-// Where a run was stopped: with a folder it can go on, else what it has goes beside the output, which stays as it is.
-int stopped(const Invocation& call, Model& model, const History& history, const Job& job, const Interrupt& interrupt, World* world) {
-  const int signal = interrupt.signal() != 0 ? interrupt.signal() : SIGINT;  // or another rank's
-  if (history.steps == 0) throw StoppedBySignal(signal);
-  const std::string folder = job.fit.run_dir.string(), output = call.arguments.text("output"), beside = unfinished(output);
-  if (is_first(world)) {
-    const World::Busy busy(world);
-    try {
-      if (folder.empty()) save_outputs(call.arguments, model, beside, save_options(call.arguments));
-      if (history.failed > 0 && history.kept != history.steps) fail(ExitCode::io, "no checkpoint of step ", history.steps, ": ", history.failure);
-    } catch (const Error& e) {
-      keep_and_fail(call, model, job, history, e);
-    }
-  }
-  if (call.json()) call.print(stopped_event(history, folder.empty() ? beside : ""));
-  if (folder.empty())
-    call.say(fmt::format("stopped after step {}; the weights so far are in {}, {} was not written", history.steps, beside, output));
-  else
-    call.say(fmt::format("stopped after step {}; go on with --resume --run-dir {}", history.steps, folder));
-  return folder.empty() ? signal_exit + signal : static_cast<int>(ExitCode::resumable);
-}
-
-// Where the last weights go beside an average of them.
-std::string last_beside(const std::filesystem::path& output) { return path_beside(output, ".last" + output.extension().string()).string(); }
-
-int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
-  const Arguments& a = call.arguments;
-  const bool first = is_first(world);
-  const std::string &output = a.text("output"), &graph = a.text("also-training-graph");
   job.options.plan.stop = [&interrupt, world] { return interrupt.signal() != 0 || (world && world->stopped()); };
   if (chooses_by_time(job.options.plan)) call.say("planning (kernels are timed; times are kept for the next run)");
   {
     const PlanningWatch watch(interrupt, world);
     with_a_batch_that_fits(call, job, world, [&] { model.compile(job.options, backends.all()); });
   }
-  if (first) check_room(a, model, model.plan());
-  if (a.on("export-training-info") && first) check_training_info(a, model, job.fit.learning_rate.value_or(0));
-  if (!graph.empty() && first) write_training_graph(call, graph, model.training_graph(job.options));
+  if (is_first(world)) {
+    check_room(a, model, model.plan());
+    if (a[output_flags.export_training_info]) check_training_info(a, model, job.fit.learning_rate.value_or(0));
+    if (const std::string graph = a[output_flags.also_training_graph]; !graph.empty()) write_training_graph(call, graph, model.training_graph(job.options));
+  }
   if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
   show_opening(call, model, job);
+}
 
-  if (!a.text("find-lr").empty()) {
-    interrupt.announce(answer_to_signal(call, "stopping the test of learning rates"), Interrupt::End::saved);
-    job.fit.callbacks.stop = [&interrupt] { return interrupt.signal() != 0; };
-    find_rate(call, model, *job.data.train, job.fit, first);
-    return interrupt.signal() != 0 ? signal_exit + interrupt.signal() : 0;
-  }
+int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
+  const Arguments& a = call.arguments;
+  const std::string output = a[output_flags.output];
+  plan_run(call, model, job, backends, interrupt, world);
+  if (!a[rate_flags.find_lr].empty()) return test_rates(call, model, job, interrupt, is_first(world));
   const History history = fit(call, model, job, interrupt);
   tell_bad_samples(call, job.fit.preprocess);
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
   const std::string answer = answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
   interrupt.announce(answer, Interrupt::End::saved);
-  std::vector<std::string> written{output};
-  try {
-    if (a.text("keep") == "best" && first && !std::filesystem::exists(job.fit.run_dir / "best.checkpoint"))
-      warn(call, concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
-    if (a.text("keep") == "best") take_best(model, job.fit.run_dir / "best.checkpoint", world);
-    if (first) {
-      const World::Busy busy(world);
-      if (a.text("export") == "both") save_outputs(a, model, last_beside(output), save_options(a));
-    }
-    if (job.fit.averaging.any() && a.text("export") != "last") model.swap_averages();
-    if (first) {
-      const World::Busy busy(world);
-      SaveOptions options = save_options(a);
-      if (a.on("export-training-info")) options.training = model.training_step(history.epochs.empty() ? job.fit.learning_rate.value_or(0) : history.epochs.back().learning_rate);
-      written = save_outputs(a, model, output, options);
-    }
-  } catch (const Error& e) {
-    if (!first || e.code() == ExitCode::communication) throw;
-    keep_and_fail(call, model, job, history, e);
-  }
+  const std::vector<std::string> written = write_trained(call, model, job, history, world);
   interrupt.announce(answer, Interrupt::End::soon);
-
-  const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
-  const Evaluation test = held_out(call, model, job, last, interrupt);
-  if (history.stopped_early) call.say(fmt::format("stopped early: {} epochs without a better measure", a.integer("early-stopping")));
-  if (call.json()) {
-    call.print(done_event(model, history, last, test, written[0]));
-  } else {
-    std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
-    if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s ({:.1f}% of the time waiting for data)", history.samples_per_second, 100 * history.waiting_share);
-    if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
-    if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
-    if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
-    result += "\nwrote ";
-    for (const std::string& file : written) result += (&file == &written[0] ? "" : ", ") + file;
-    call.write(result + "\n");
-  }
-  if (const std::string run = job.fit.run_dir.string(); history.failed > 0 && history.checkpoints == 0)
-    fail(ExitCode::io, run, ": no checkpoint could be written, ", history.failed, " tried, the last: ", history.failure, "; ", output, " is whole");
-  else if (history.failed > 0 && history.kept != history.steps)
-    warn(call, concat(run, ": the last checkpoint is of step ", history.kept, " of ", history.steps, ", ", output, " is whole"));
-  return test.stopped ? signal_exit + (interrupt.signal() != 0 ? interrupt.signal() : SIGINT) : 0;
+  return tell_result(call, model, job, history, written, interrupt);
 }
 
 // `world`: the other ranks, which do the same, or null. Only rank 0 writes.
 int train(const Invocation& asked, World* world) {
-  const bool dry = asked.arguments.on("dry-run");
+  const bool dry = asked.arguments[output_flags.dry_run];
   RunPlace place(asked, world, dry);
   const Arguments& a = place.arguments();
   const Invocation call{a, asked.streams, asked.environment};
@@ -317,13 +202,13 @@ int train(const Invocation& asked, World* world) {
   interrupt.announce(answer_to_signal(call, "stopped before training: nothing was written"), Interrupt::End::at_once);
   const RunLock lock = is_first(world) ? check_outputs(call, world, dry) : RunLock();
   if (place.begin_anew_without_checkpoint(world))
-    call.say(concat("note: ", a.text("run-dir"), " holds no checkpoint yet: the run starts anew"));
+    call.say(concat("note: ", a[record_flags.run_dir], " holds no checkpoint yet: the run starts anew"));
   WeightOptions weights = weight_options(a);
-  weights.own_loss = !a.given("loss");
-  if (weights.lora) weights.lora->seed = static_cast<std::uint64_t>(a.integer("seed"));
-  Model model = load_model(a.positional("model"), world, weights);
-  if (is_first(world) && !a.text("output").empty()) check_export(a, model);
-  const BackendSet backends = BackendSet::load(parse_devices(a.text("devices")));
+  weights.own_loss = !a.given(loss_flags.loss);
+  if (weights.lora) weights.lora->seed = static_cast<std::uint64_t>(a[train_flags.seed]);
+  Model model = load_model(a[model_file], world, weights);
+  if (is_first(world) && !a[output_flags.output].empty()) check_export(a, model);
+  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
   Job job = prepare(call, model, backends, world);
   if (dry) return show_plan(call, model, job, backends);
   agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
@@ -342,14 +227,13 @@ int train(const Invocation& asked, World* world) {
 
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
-  if (const std::string& run = a.text("run-dir"); a.on("resume") && !run.empty() && !a.has_positional("model"))
+  if (const std::string run = a[record_flags.run_dir]; a[record_flags.resume] && !run.empty() && !a.has(model_file))
     fail(ExitCode::usage, run, " holds no run to resume (its config.json would name the model)");
-  a.positional("model");
-  a.require("data");
-  if (!a.on("dry-run")) a.require("output");
-  if (!(a.number("grace") >= 0)) fail(ExitCode::usage, "--grace ", a.text("grace"), ": expected seconds, 0 or more");
-  if (a.text("keep") != "last" && a.text("keep") != "best") fail(ExitCode::usage, "--keep ", a.text("keep"), ": expected last or best");
-  return a.on("dry-run") ? train(call, nullptr) : on_ranks(call, train);
+  a[model_file];
+  a.require(data_flags.data);
+  if (!a[output_flags.dry_run]) a.require(output_flags.output);
+  a[train_flags.grace], a[output_flags.keep];  // read now: a slip is told before anything is done
+  return a[output_flags.dry_run] ? train(call, nullptr) : on_ranks(call, train);
 }
 
 }  // namespace
@@ -358,7 +242,7 @@ Command train_command() {
   return {
       .name = "train",
       .help = "train a model and write it back as ONNX",
-      .positionals = {"model"},
+      .positionals = {model_file},
       .usage = "MODEL.onnx --data SPEC [options]",
       .examples =
           "  tandem train models/lenet.onnx --data idx:data/mnist --normalize 0.1307,0.3081 --init he-normal \\\n"
@@ -374,18 +258,8 @@ Command train_command() {
           "  its step or within its validation: a checkpoint is written and the exit code is 75 (--resume goes on from there); without a\n"
           "  run's folder the weights so far go beside the output. A step that does not end in time (--grace) is given up: the exit code\n"
           "  is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
-      .options = join(
-          {data_rows(),
-           training_rows(),
-           metric_rows(),
-           optimizer_rows(),
-           rate_rows(),
-           run_rows(),
-           record_rows(),
-           weight_rows(),
-           tune_rows(),
-           device_rows(),
-           rank_rows()}),
+      .options = {&data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &rate_flags, &train_flags, &output_flags, &record_flags, &weight_flags,
+                  &tune_flags, &adapter_flags, &device_flags, &rank_flags},
       .run = run,
   };
 }

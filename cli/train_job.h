@@ -32,7 +32,7 @@ std::optional<TrainingStep> own_step(const Arguments& arguments, const Model& mo
 Job prepare(const Invocation& call, const Model& model, const BackendSet& backends, World* world);
 
 // An option as it was settled after all, in what config.json will say.
-void set_in_config(FitOptions& fit, std::string_view option, Json value);
+void set_in_config(FitOptions& fit, const FlagRow& option, Json value);
 
 // What every rank must have found alike.
 std::vector<World::Fact> facts_of(const Invocation& call, const Model& model, const RunData& data, World* world);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/space.h"
 #include "cli/run_place.h"
+#include "cli/train_flags.h"
 
 namespace tandem {
 namespace {
@@ -28,12 +29,12 @@ void check_run_folder(const std::filesystem::path& folder) {
 RunLock check_outputs(const Invocation& call, World* world, bool dry) {
   const Arguments& a = call.arguments;
   const World::Busy busy(world);
-  for (const char* option : {"output", "also-training-graph"})
-    if (!a.text(option).empty()) (dry ? check_could_write_file : check_writable_file)(a.text(option));
-  const std::filesystem::path run = a.text("run-dir");
+  for (const std::string& file : {a[output_flags.output], a[output_flags.also_training_graph]})
+    if (!file.empty()) (dry ? check_could_write_file : check_writable_file)(file);
+  const std::filesystem::path run = a[record_flags.run_dir];
   if (run.empty()) {
-    if (a.on("resume")) fail(ExitCode::usage, "--resume needs --run-dir, the folder of the run to go on with (tandem runs lists them)");
-    if (a.text("keep") == "best") fail(ExitCode::usage, "--keep best needs a run folder, where the best checkpoint is kept: give --run-dir another than none");
+    if (a[record_flags.resume]) fail(ExitCode::usage, "--resume needs --run-dir, the folder of the run to go on with (tandem runs lists them)");
+    if (a[output_flags.keep] == KeptWeights::best) fail(ExitCode::usage, "--keep best needs a run folder, where the best checkpoint is kept: give --run-dir another than none");
     return {};
   }
   (dry ? check_could_make_folder : make_writable_folder)(run);
@@ -41,13 +42,13 @@ RunLock check_outputs(const Invocation& call, World* world, bool dry) {
   RunLock lock = dry && !std::filesystem::exists(run / run_lock_name)
                      ? RunLock()
                      : RunLock(run, [&](const std::string& text) { call.say("note: " + text); });
-  if (!a.on("resume") && !a.on("overwrite") && holds_checkpoint(run))
+  if (!a[record_flags.resume] && !a[record_flags.overwrite] && holds_checkpoint(run))
     fail(ExitCode::usage, run.string(), " holds a run: --resume goes on with it, --overwrite starts anew");
   return lock;
 }
 
 SaveOptions save_options(const Arguments& a) {
-  return {.keep_external_layout = a.on("keep-external-layout"), .overwrite = a.on("overwrite")};
+  return {.keep_external_layout = a[output_flags.keep_external_layout], .overwrite = a[record_flags.overwrite]};
 }
 
 namespace {
@@ -57,7 +58,7 @@ struct LoraExport {
 };
 LoraExport lora_export(const Arguments& a, const Model& model) {
   LoraExport e;
-  for (const std::string& what : a.list("lora-export")) {
+  for (const std::string& what : a[output_flags.lora_export]) {
     bool* const asked = what == "merged" ? &e.merged : what == "inputs" ? &e.inputs : what == "adapter" ? &e.adapter : nullptr;
     if (!asked) fail(ExitCode::usage, "--lora-export ", what, ": expected merged, inputs or adapter, or several separated by commas");
     *asked = true;
@@ -80,7 +81,7 @@ std::filesystem::path adapter_path(const std::filesystem::path& path) { return p
 // The models that are going to be written.
 std::vector<WrittenLater> models_to_write(const Arguments& a, const Model& model) {
   const LoraExport e = lora_export(a, model);
-  const std::filesystem::path output = a.text("output");
+  const std::filesystem::path output = a[output_flags.output];
   SaveOptions options = save_options(a);
   std::vector<WrittenLater> files;
   if (e.merged) files.push_back({"the trained model", output, model.file().check_write(output, options)});
@@ -95,27 +96,27 @@ std::vector<std::string> save_outputs(const Arguments& a, const Model& model, co
   const LoraExport e = lora_export(a, model);
   std::vector<std::string> written;
   const auto note = [&](const std::filesystem::path& file) { written.push_back(file.string()); };
-  if (e.merged) model.save(path, a.on("metadata"), options), note(path);
+  if (e.merged) model.save(path, a[output_flags.metadata], options), note(path);
   options.adapters_as_inputs = true;
-  if (e.inputs) model.save(inputs_path(path, e), a.on("metadata"), options), note(inputs_path(path, e));
+  if (e.inputs) model.save(inputs_path(path, e), a[output_flags.metadata], options), note(inputs_path(path, e));
   if (e.adapter) model.save_adapter(adapter_path(path)), note(adapter_path(path));
   return written;
 }
 
 void check_export(const Arguments& a, const Model& model) {
-  if (lora_export(a, model).adapter) (a.on("dry-run") ? check_could_write_file : check_writable_file)(adapter_path(a.text("output")).string());
+  if (lora_export(a, model).adapter) (a[output_flags.dry_run] ? check_could_write_file : check_writable_file)(adapter_path(a[output_flags.output]).string());
   check_space(models_to_write(a, model));
 }
 
 void check_room(const Arguments& a, const Model& model, const Plan& plan) {
-  if (a.text("output").empty()) return;
+  if (a[output_flags.output].empty()) return;
   std::vector<WrittenLater> files = models_to_write(a, model);
-  if (const std::filesystem::path run = a.text("run-dir"); !run.empty()) {
+  if (const std::filesystem::path run = a[record_flags.run_dir]; !run.empty()) {
     WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
     for (const PlanParameter& p : plan.parameters)
       if (p.role == ValueRole::plain || p.role == ValueRole::optimizer_state) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
-    checkpoints.files += static_cast<int>(std::min<std::int64_t>(a.integer("keep-checkpoints"), 1000));
-    if (a.integer("epochs") > 1 || a.integer("checkpoint-steps") > 0 || !a.text("checkpoint-every").empty())
+    checkpoints.files += static_cast<int>(std::min<std::int64_t>(a[record_flags.keep_checkpoints], 1000));
+    if (a[train_flags.epochs] > 1 || a[record_flags.checkpoint_steps] > 0 || !a[record_flags.checkpoint_every].empty())
       for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);
     files.push_back(checkpoints);
   }
@@ -123,10 +124,10 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
 }
 
 void check_training_info(const Arguments& a, const Model& model, double rate) {
-  if (a.text("keep") == "best") fail(ExitCode::usage, "--export-training-info: the optimizer's states are those of the last weights: not with --keep best");
+  if (a[output_flags.keep] == KeptWeights::best) fail(ExitCode::usage, "--export-training-info: the optimizer's states are those of the last weights: not with --keep best");
   SaveOptions options = save_options(a);
   options.training = model.training_step(rate);
-  model.file().check_write(a.text("output"), options);
+  model.file().check_write(a[output_flags.output], options);
 }
 
 void write_training_graph(const Invocation& call, const std::string& path, const std::string& graph) {
@@ -134,7 +135,7 @@ void write_training_graph(const Invocation& call, const std::string& path, const
     write_atomically(path, graph);
   } catch (const Error& e) {
     if (e.code() != ExitCode::io) throw;
-    call.note(concat("warning: ", e.what(), "; the run goes on without it"));
+    call.warn(concat(e.what(), "; the run goes on without it"));
   }
 }
 

@@ -1,4 +1,4 @@
-// Options of training a model that was trained before for something else.
+// What options mean of training a model that was trained before for something else.
 #pragma once
 #include <vector>
 
@@ -7,9 +7,7 @@
 
 namespace tandem {
 
-std::vector<OptionRow> tune_rows();  // --head, --replace-head, --train-only, --lora, --adapter
-OptionRow adapter_row();
-WeightOptions adapter_options(const Arguments& arguments);  // of commands that have only that row
+WeightOptions adapter_options(const Arguments& arguments);  // of commands that have only --adapter
 
 void read_head(const Arguments& arguments, WeightOptions& weights);
 // --train-only head: all is frozen but the new head and what --unfreeze names.

@@ -110,6 +110,11 @@ void verify(const Graph& graph) {
   }
 }
 
+std::optional<double> known_number(const Value& value) {
+  if (value.kind != ValueKind::constant || !value.data || value.type.shape.elements() != 1) return std::nullopt;
+  return value.data->to_doubles()[0];
+}
+
 int template_axis(const Value& p, int axis) {
   const int rank = p.type.shape.rank();
   if (p.template_shape.rank() != rank) return -1;
@@ -123,7 +128,7 @@ int template_axis(const Value& p, int axis) {
 }
 
 std::string_view name_of(ValueRole role) {
-  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share", "sample weight", "teacher", "file loss"};
+  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share", "sample weight", "teacher", "file loss", "measure"};
   static_assert(std::size(names) == static_cast<std::size_t>(last_role) + 1);
   return names[static_cast<std::size_t>(role)];
 }

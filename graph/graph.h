@@ -51,8 +51,9 @@ enum class ValueRole {
   sample_weight,    // an input: how much each sample counts in the losses
   teacher,          // of the model that this one learns from: a parameter, or the scores
   file_loss,        // a value that the loss of another file gives; `of` is the value that it is computed on, if that has a name
+  measure,          // what an evaluation tells of each sample; `of` is its name
 };
-inline constexpr ValueRole last_role = ValueRole::file_loss;
+inline constexpr ValueRole last_role = ValueRole::measure;
 // What a step_state is: its rates and counts (StepScalars), or the place in its random stream.
 inline constexpr std::string_view step_scalars = "scalars", step_random = "random", step_shares = "shares";
 
@@ -136,6 +137,8 @@ class Graph {
 
 // Fails at the first breach: operands in range, producers before consumers, one producer a value, types known.
 void verify(const Graph& graph);
+// A number that is known now, of one element.
+std::optional<double> known_number(const Value& value);
 // The axis of the template's tensor that this axis of a parameter, as it is held, is; -1: it is none.
 int template_axis(const Value& parameter, int axis);
 std::string_view name_of(ValueRole role);

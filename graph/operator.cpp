@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/updates.h"
+
 namespace tandem {
 
 const TensorType& InferContext::input(int i) const {
@@ -114,6 +116,27 @@ const Operator& internal_operator(std::string_view name) {
   fail("no operator named '", name, "'");
 }
 
+const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
+  if (!v.present() || !graph[v].producer.present()) return nullptr;
+  const Node& node = graph[graph[v].producer];
+  return node.op->name == op && node.outputs[0] == v ? &node : nullptr;
+}
+
+IdVector<NodeId, bool> needed_nodes(const Graph& graph, bool (*kept)(const Node&)) {
+  IdVector<ValueId, bool> read(graph.values.size());
+  IdVector<NodeId, bool> needed(graph.nodes.size());
+  for (const ValueId out : graph.outputs) read[out] = true;
+  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    needed[n] = !node.op->in_place.empty() || kept(node);
+    for (const ValueId out : node.outputs) needed[n] = needed[n] || (out.present() && read[out]);
+    if (!needed[n]) continue;
+    for (const ValueId in : node.inputs)
+      if (in.present()) read[in] = true;
+  }
+  return needed;
+}
+
 double flops_of(const Graph& graph, const Node& node) {
   if (node.op->flops) return node.op->flops(graph, node);
   double n = 0;
@@ -129,11 +152,10 @@ std::vector<ValueId> updated_by(const Node& node) {
     for (const int in : node.op->in_place) list.push_back(node.inputs[static_cast<std::size_t>(in)]);
     return list;
   }
-  // Of each tensor come the parameter, its gradient, which is only read, its states, and perhaps a copy.
-  const auto tensors = static_cast<std::size_t>(std::max<std::int64_t>(1, node.attributes.integer("tensors")));
-  const std::size_t stride = (node.inputs.size() - 1) / tensors;
-  for (std::size_t i = 0; i < tensors * stride; ++i)
-    if (i % stride != 1) list.push_back(node.inputs[1 + i]);
+  const UpdateOperands operands(node.attributes, node.inputs.size());
+  for (std::size_t t = 0; t < operands.tensors; ++t)
+    for (std::size_t i = 0; i < operands.each; ++i)
+      if (i != UpdateOperands::gradient) list.push_back(node.inputs[operands.at(t, i)]);
   return list;
 }
 

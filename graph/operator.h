@@ -10,6 +10,7 @@ namespace tandem {
 
 class FollowContext;  // graph/follow.h
 class PlaceContext;   // graph/place.h
+class PartsContext;   // graph/place.h
 
 // Where an operator's shape rule reads its node and writes its outputs' types.
 class InferContext {
@@ -226,6 +227,19 @@ enum class Linear {
   first,    // in the first
 };
 
+// What an operator does with a value that lies on several devices: it brings the value where it is needed, as it is.
+enum class Moves {
+  nothing,  // it computes
+  // Several devices take part.
+  sum,      // of the addends that devices have: each gets their sum, or the largest
+  gather,   // of the parts that devices have: each gets the whole
+  scatter,  // of the addends that devices have: each gets its part of their sum
+  send,     // to the devices of another group
+  receive,  // from those
+  // A device does it alone.
+  part,     // of a whole value: its part
+  addend,   // of a whole value: an addend
+};
 struct Operator {
   std::string_view name;
   std::string_view domain;                   // "" = ai.onnx, "tandem" = internal
@@ -237,7 +251,10 @@ struct Operator {
   void (*follow)(FollowContext&) = nullptr;
   // Which parts of its results it can compute from which parts of its operands; null: as a batch's samples pass through it.
   void (*place)(PlaceContext&) = nullptr;
+  // Writes a node anew, or changes it, by what devices have of its operands: a mean over parts as a sum and its factor.
+  void (*by_parts)(PartsContext&) = nullptr;
   Linear linear = Linear::no;
+  Moves moves = Moves::nothing;
   void (*differentiate)(GradientContext&) = nullptr;             // null: not differentiable (or only through `expand`)
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;      // null: has kernels. Runs before differentiation
   std::optional<std::vector<Tensor>> (*fold)(const FoldContext&) = nullptr;
@@ -247,6 +264,8 @@ struct Operator {
   // Output i of an update overwrites input in_place[i], a parameter (SgdUpdate, RunningStatistics). An update of
   // several tensors repeats the pattern: output i of tensor t overwrites input in_place[i] + t * (inputs - 1) / tensors.
   std::vector<int> in_place;
+  // In place, but no optimizer's: operand 0 follows operand 1, which is a statistic of the batch.
+  bool keeps_statistic = false;
   // Computes each output element from the input elements at the same (broadcast) place: the planner may fuse it into
   // an Elementwise program (docs/internal-operators.md).
   bool elementwise = false;
@@ -259,11 +278,19 @@ struct Operator {
   std::vector<OperandRow> operands;  // by place, the last for all that follow; an elementwise operator's may be left out: data
 };
 
+inline bool is_exchange(const Node& node) { return node.op->moves != Moves::nothing && node.op->moves < Moves::part; }
+
 std::span<const Operator> operators();  // all rows, ONNX's first, sorted by name within a domain
 const Operator* find_operator(std::string_view name, std::string_view domain = "");  // null: unknown
 OperandRow operand_of(const Operator& op, int input);  // a static operand that is not listed is a constant
 PrecisionRole precision_of(const Operator& op);
 const Operator& internal_operator(std::string_view name);  // ONNX's or internal; fails: a programming error
+
+// The node of this operator that makes the value, as its first output; null where another does.
+const Node* made_by(const Graph& graph, ValueId v, std::string_view op);
+
+// Which nodes are needed: those that write parameters, those that are kept, and those that an output or a needed node reads.
+IdVector<NodeId, bool> needed_nodes(const Graph& graph, bool (*kept)(const Node&) = [](const Node&) { return false; });
 
 // Floating-point operations of a node (a multiply-add counts two).
 double flops_of(const Graph& graph, const Node& node);

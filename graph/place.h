@@ -25,6 +25,32 @@ class PlaceContext : public FollowContext {
   std::vector<int> sums_, owns_, onces_;
 };
 
+// How values lie along one axis of a mesh, and what brings them together. What is put in is placed as it is said; it lies along other
+// axes as the value `like`.
+class DeviceParts {
+ public:
+  virtual ~DeviceParts() = default;
+  virtual Part part(ValueId v) const = 0;
+  virtual ValueId put(ValueId v, Part part, ValueId like) = 0;      // returns v
+  virtual ValueId sum(ValueId addends, const std::string& of) = 0;  // the whole on every device; `of`: for people
+  // What each device has, as an addend of the mean over all samples: times the device's share of them. Where one has all samples, that
+  // one's is the mean. `count`: of values that the whole's variance would be of, where each device's is made unbiased; else 1.
+  virtual ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) = 0;
+  virtual ValueId& known(const std::string& key) = 0;  // what a rule has put in for several nodes, by a key of its own
+};
+
+// Where an operator's rule (Operator::by_parts) writes a node anew, or changes its operands and attributes, by how its operands lie.
+class PartsContext : public GraphBuilder {
+ public:
+  PartsContext(Graph& graph, const Node& n, const MeshAxis& axis, DeviceParts& d)
+      : GraphBuilder(graph, n.name, n.origin), node(n), mesh(axis), devices(d) {}
+  Node node;               // a copy: emitting nodes moves the graph's own. The rule may change it
+  const MeshAxis& mesh;
+  DeviceParts& devices;
+  ValueId result;          // what stands for the node's output; absent: the node stays
+  Part part(int input) const { return devices.part(node.inputs[static_cast<std::size_t>(input)]); }
+};
+
 // What a node makes of the parts of its operands along a mesh axis.
 struct NodePlacement {
   std::vector<Part> inputs;   // as it needs them: where an operand is placed otherwise, a transfer has to stand before it

@@ -21,6 +21,15 @@ std::int64_t MeshAxis::total() const { return std::accumulate(sizes.begin(), siz
 
 std::int64_t MeshAxis::begin(int position) const { return std::accumulate(sizes.begin(), sizes.begin() + position, std::int64_t{0}); }
 
+int MeshAxis::first_with_some() const {
+  const auto some = std::find_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 0; });
+  return some == sizes.end() ? 0 : static_cast<int>(some - sizes.begin());
+}
+
+bool MeshAxis::one_has_all() const {
+  return length() > 1 && std::count_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 0; }) == 1;
+}
+
 int DeviceGroup::position_of(int device) const {
   const auto at = std::find(devices.begin(), devices.end(), device);
   return at == devices.end() ? -1 : static_cast<int>(at - devices.begin());

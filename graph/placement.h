@@ -36,6 +36,8 @@ struct MeshAxis {
   int length() const { return static_cast<int>(sizes.size()); }
   std::int64_t total() const;
   std::int64_t begin(int position) const;  // the sizes before it together
+  int first_with_some() const;             // the first position that has something of what is split; 0 where none has
+  bool one_has_all() const;                // of several devices one has all of what is split, as with a batch of one
   bool operator==(const MeshAxis&) const = default;
 };
 

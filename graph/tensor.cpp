@@ -2,6 +2,8 @@
 // nothing.
 #include "graph/tensor.h"
 
+#include <algorithm>
+
 #include "base/memory.h"
 #include "graph/half.h"
 #include "graph/small_types.h"
@@ -24,6 +26,10 @@ std::span<std::byte> Tensor::write() {
   if (storage_.use_count() > 1)
     storage_ = allocate(storage_->size(), [&] { return std::make_shared<std::vector<std::byte>>(*storage_); }, "a copy of a tensor ", type_);
   return *storage_;
+}
+
+bool Tensor::operator==(const Tensor& other) const {
+  return type_ == other.type_ && (storage_ == other.storage_ || std::ranges::equal(bytes(), other.bytes()));
 }
 
 Tensor Tensor::reshaped(Shape shape) const {

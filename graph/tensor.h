@@ -44,6 +44,7 @@ class Tensor {
   Tensor cast(DType dtype, SmallRounding rounding) const;  // the same; how to round to a small type (graph/small_types.h)
   std::vector<std::int64_t> to_int64s() const;      // any integer or boolean type, small ones too
   std::vector<double> to_doubles() const;           // any number type
+  bool operator==(const Tensor& other) const;       // type and bytes
 
  private:
   TensorType type_;

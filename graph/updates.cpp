@@ -80,6 +80,10 @@ UpdateNumbers update_numbers(UpdateKind kind, const Attributes& a) {
   return n;
 }
 
+UpdateOperands::UpdateOperands(const Attributes& attributes, std::size_t inputs)
+    : tensors(static_cast<std::size_t>(std::max<std::int64_t>(0, attributes.integer("tensors")))),
+      each(tensors > 0 ? (inputs - 1) / tensors : 0) {}
+
 double unbiased(double n) { return std::isfinite(n) && n > 1 ? n / (n - 1) : 1; }
 
 double statistic_share(const Attributes& attributes, std::size_t t) {

@@ -25,6 +25,15 @@ struct UpdateState {
 inline constexpr int update_slots = 3;
 std::vector<UpdateState> update_states(UpdateKind kind, const Attributes& attributes);
 
+// How an update of several tensors (attribute `tensors`) has its operands: the scalars first, then of each tensor the parameter, its
+// gradient, which is only read, its states, and perhaps a copy.
+struct UpdateOperands {
+  UpdateOperands(const Attributes& attributes, std::size_t inputs);
+  std::size_t tensors = 0, each = 0;  // `each`: operands of a tensor
+  static constexpr std::size_t parameter = 0, gradient = 1;
+  std::size_t at(std::size_t tensor, std::size_t i = parameter) const { return 1 + tensor * each + i; }
+};
+
 // An update node's attributes, all of them optional. Attributes are float32: a number is taken as it is written shortest, so
 // that 0.999 is 0.999, and 1 − 0.999 is right to all digits.
 struct UpdateNumbers {

@@ -149,6 +149,10 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   if (!adapted.empty()) flat.warnings.push_back(adapted);
   forms = take_values(*proto.mutable_graph(), flat);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
+  std::set<const std::byte*> held;
+  for (const FlatInitializer& i : flat.main.initializers)
+    if (i.data) held.insert(i.data->bytes().data());
+  graphs.hold(std::move(held));
 }
 
 const std::string& ModelFile::name() const {
@@ -265,8 +269,16 @@ std::vector<Problem> ModelFile::problems(const ImportOptions& options) const {
 }
 
 Graph ModelFile::graph(const ImportOptions& options) const {
-  BuiltGraph built = build_followed(impl_->flat, options);
-  if (!built.problems.empty()) fail(report_of(impl_->path.empty() ? name() : impl_->path.string(), built.problems));
+  return impl_->graphs.get(options, [&] { return impl_->graph(options); });
+}
+
+std::int64_t ModelFile::graphs_built() const {
+  return impl_->graphs.made();
+}
+
+Graph ModelFile::Impl::graph(const ImportOptions& options) const {
+  BuiltGraph built = build_followed(flat, options);
+  if (!built.problems.empty()) fail(report_of(path.empty() ? proto.graph().name() : path.string(), built.problems));
   for (std::size_t i = 0; i < built.graph.outputs.size() && options.batch > 0; ++i) {
     const ValueId out = built.graph.outputs[i];
     if (!built.one_sample)
@@ -275,7 +287,7 @@ Graph ModelFile::graph(const ImportOptions& options) const {
       samples_first(built.graph, out, new_axis);
   }
   recognise_batch_normalization(built.graph);
-  settle_batch_normalization(built.graph, options.training, options.unbiased_variance.value_or(impl_->proto.producer_name() == "pytorch"));
+  settle_batch_normalization(built.graph, options.training, options.unbiased_variance.value_or(proto.producer_name() == "pytorch"));
   drop_unread(built.graph);
   verify(built.graph);
   return std::move(built.graph);

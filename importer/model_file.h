@@ -60,8 +60,9 @@ class ModelFile {
 
   // The graph for one batch size. Its inputs and outputs hold the samples along axis 0, wherever the file has them. Parameter
   // names are the initializers' names (or, for weights made by Constant or ConstantOfShape nodes, that node's output name).
-  // Fails (model) with all problems in one message.
+  // Fails (model) with all problems in one message. The graphs asked for last are kept: asking again is cheap.
   Graph graph(const ImportOptions& options) const;
+  std::int64_t graphs_built() const;  // so far; one that was kept is not built again
   std::vector<InputForm> input_forms(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable
   std::vector<OutlineNode> outline(const ImportOptions& options) const;  // what is known of the nodes, importable or not

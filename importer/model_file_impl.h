@@ -2,11 +2,13 @@
 #pragma once
 #include "importer/build/build_graph.h"
 #include "importer/flat/flat_model.h"
+#include "importer/graph_memo.h"
 #include "importer/lora/lora.h"
 #include "importer/message/limits.h"
 #include "importer/message/tensor_data.h"
 #include "importer/model_file.h"
 #include "importer/training/training_info.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 
@@ -24,6 +26,9 @@ struct ModelFile::Impl {
   AddedLoss loss;                    // what of its loss stands in `proto` now
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
+  GraphMemo graphs;             // nothing of the above changes any more
+
+  Graph graph(const ImportOptions& options) const;  // made anew
 };
 
 }  // namespace tandem

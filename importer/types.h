@@ -83,6 +83,8 @@ struct ImportOptions {
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
   std::map<std::string, int> batch_axes;             // by input: the axis that holds the samples, or no_samples; of others it is found out
   bool one_sample = true;                            // a file that cannot be followed may be one sample without an axis for more, where `batch` is 1
+
+  bool operator==(const ImportOptions&) const = default;
 };
 
 // How an input is read.

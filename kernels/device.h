@@ -12,6 +12,9 @@ namespace tandem {
 
 class World;  // ranks/world.h
 
+// What Device::create_stream takes, and plans say of a step.
+inline constexpr int compute_stream = 0, communication_stream = 1, copy_stream = 2;
+
 // A device as a user names it: "cpu:0", "cuda:3".
 struct DeviceId {
   std::string backend;
@@ -71,7 +74,6 @@ class Device {
   // The same, for buffers that a group of devices sums: memory that its library may register.
   virtual std::byte* allocate_summed(std::int64_t bytes) { return allocate(bytes); }
   virtual std::byte* allocate_host(std::int64_t bytes) = 0;  // memory that copies fast (pinned)
-  // Stream 0 computes, stream 1 communicates, stream 2 copies.
   virtual std::unique_ptr<Stream> create_stream(int index) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;
   // Whether its streams work while the host does something else, so that a step can be begun before the one before has ended.

@@ -12,7 +12,6 @@
 namespace tandem {
 namespace {
 
-constexpr int compute_stream = 0, copy_stream = 2;
 enum class Mark { begin, end };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -1,6 +1,7 @@
 // What can be known of options before anything is planned.
 #pragma once
-#include "planner/compile.h"
+#include "kernels/backends.h"
+#include "planner/options.h"
 
 namespace tandem {
 

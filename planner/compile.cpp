@@ -48,7 +48,8 @@ FixedParameters fixed_by(const LoweredGraph& program) {
 HostOutput output_of(const Graph& graph, const GraphOutput& out) {
   switch (out.role) {
     case ValueRole::loss: return {.name = "loss", .role = out.role};
-    case ValueRole::metric: return {.name = out.of, .role = out.role, .of = out.of};
+    case ValueRole::metric:
+    case ValueRole::measure: return {.name = out.of, .role = out.role, .of = out.of};
     default: return {.name = graph[out].name};
   }
 }

@@ -12,8 +12,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // By the first mesh axis along which an input is split.
 std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
   std::vector<SliceOfBatch> slices(devices, {0, batch});
@@ -70,11 +68,6 @@ class Joiner {
   ValueId add(std::size_t device, Value value) {
     value.name = concat(names_[device], '/', value.name);
     return to_.add_value(std::move(value));
-  }
-
-  static bool is_exchange(const Node& node) {
-    static constexpr std::string_view names[] = {"AllReduce", "AllGather", "ReduceScatter", "Send", "Receive"};
-    return std::find(std::begin(names), std::end(names), node.op->name) != std::end(names);
   }
 
   // Those of all devices have no name of their own: they are entered in one order.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "planner/compile.h"
+#include "planner/options.h"
 
 namespace tandem {
 

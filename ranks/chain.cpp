@@ -88,75 +88,117 @@ void Chain::announce(const Call& call) {
   fail(ExitCode::communication, "rank ", rank_, ": ", reason);
 }
 
+// One sum: both streams, as far as they have come.
+class Chain::Streams {
+ public:
+  Streams(Chain& chain, const Call& call, std::size_t element, std::byte* memory, const Fold& fold)
+      : chain_(chain),
+        bytes_(static_cast<std::int64_t>(call.bytes)),
+        element_(static_cast<std::int64_t>(element)),
+        memory_(memory),
+        fold_(fold) {
+    if (bottom()) at_.come_up = all_;
+    if (bytes_ == 0) std::memcpy(own_.data(), &folded_, sizeof folded_);
+  }
+
+  void run() {
+    for (;;) {
+      const Progress before = at_;
+      bottom() ? fold_own() : take_from_below();
+      const bool gives_up = give_up(), takes_down = take_from_above(), gives_down = give_down();
+      if (at_.sent_down == all_) return;
+      if (at_ == before) chain_.wait(at_.come_up < all_, gives_down, takes_down, gives_up);
+    }
+  }
+
+ private:
+  using Checksum = std::array<std::byte, sizeof(std::uint32_t)>;
+
+  bool bottom() const { return !chain_.lower_.open(); }
+  bool top() const { return !chain_.upper_.open(); }
+  bool summed() const { return at_.come_up == all_; }  // all partial sums have come, and were found whole
+  std::byte* from(std::int64_t done) const { return memory_ + std::min(done, bytes_); }
+  static void add(std::uint32_t& sum, const std::byte* bytes, std::int64_t n) { sum = crc32c(sum, {bytes, static_cast<std::size_t>(n)}); }
+
+  // What lies between `done` and `limit` of a stream, with the checksum behind it if the limit is the end and it may go.
+  Piece piece(std::byte* next, std::int64_t done, std::int64_t limit, Checksum& behind, bool whole) const {
+    const std::int64_t n = std::max<std::int64_t>(0, std::min(limit, bytes_) - done), past = std::max<std::int64_t>(0, done - bytes_);
+    return Piece{next, n, whole && done + n >= bytes_ ? std::span(behind).subspan(static_cast<std::size_t>(past)) : std::span<std::byte>()};
+  }
+
+  void fold_next(std::int64_t n, const std::byte* partial) {
+    fold_.call(fold_.context, at_.folded, n, partial);
+    add(folded_, memory_ + at_.folded, n);
+    at_.folded += n;
+    if (at_.folded == bytes_) std::memcpy(own_.data(), &folded_, sizeof folded_);
+  }
+
+  // Only ahead of what is sent, so that the first bytes are on their way while the next are summed.
+  void fold_own() {
+    const std::int64_t n = std::min(block / element_ * element_, bytes_ - at_.folded);
+    if (at_.folded == at_.sent_up && n > 0) fold_next(n, nullptr);
+  }
+
+  void take_from_below() {
+    if (summed()) return;
+    std::byte* const staging = chain_.staged_.data();
+    const Piece next = piece(staging + staged_, at_.come_up, at_.come_up + block - staged_, told_below_, true);
+    const std::int64_t got = chain_.receive(chain_.lower_, chain_.rank_ - 1, next), of_data = std::min(got, next.count);
+    add(come_up_, next.bytes, of_data);
+    staged_ += of_data;
+    at_.come_up += got;
+    const std::int64_t whole = staged_ / element_ * element_;
+    if (whole > 0) fold_next(whole, staging);
+    staged_ -= whole;
+    if (staged_ > 0 && whole > 0) std::memmove(staging, staging + whole, static_cast<std::size_t>(staged_));
+    if (summed()) chain_.check(chain_.rank_ - 1, come_up_, told_below_);
+  }
+
+  // Each of these says whether there was something to give or to take.
+  bool give_up() {
+    if (top()) return false;
+    const Piece next = piece(from(at_.sent_up), at_.sent_up, at_.folded, own_, summed());
+    at_.sent_up += chain_.send(chain_.upper_, chain_.rank_ + 1, next);
+    return next.all() > 0;
+  }
+
+  bool take_from_above() {
+    if (top()) {
+      at_.come_down = summed() && at_.folded == bytes_ ? all_ : at_.folded;
+      return false;
+    }
+    const Piece next = piece(from(at_.come_down), at_.come_down, at_.sent_up, told_above_, at_.sent_up >= bytes_);
+    const std::int64_t got = chain_.receive(chain_.upper_, chain_.rank_ + 1, next);
+    add(come_down_, next.bytes, std::min(got, next.count));
+    at_.come_down += got;
+    if (got > 0 && at_.come_down == all_) chain_.check(chain_.rank_ + 1, come_down_, told_above_);
+    return next.all() > 0;
+  }
+
+  bool give_down() {
+    if (bottom()) {
+      at_.sent_down = at_.come_down;
+      return false;
+    }
+    const Piece next = piece(from(at_.sent_down), at_.sent_down, at_.come_down, top() ? own_ : told_above_, at_.come_down == all_);
+    at_.sent_down += chain_.send(chain_.lower_, chain_.rank_ - 1, next);
+    return next.all() > 0;
+  }
+
+  Chain& chain_;
+  const std::int64_t bytes_, all_ = bytes_ + std::ssize(Checksum{}), element_;  // all: of a stream, with its checksum
+  std::byte* const memory_;
+  const Fold& fold_;
+  Progress at_;
+  std::int64_t staged_ = 0;                                 // bytes that are not folded yet: less than an element between two turns
+  std::uint32_t come_up_ = 0, folded_ = 0, come_down_ = 0;  // checksums
+  Checksum told_below_{}, told_above_{}, own_{};            // what follows the streams; own: of what was folded
+};
+
 void Chain::run(const Call& call, std::size_t element, std::byte* memory, const Fold& fold) {
   control_.enter_call();
   announce(call);
-  const auto bytes = static_cast<std::int64_t>(call.bytes), size = static_cast<std::int64_t>(element);
-  using Sum = std::array<std::byte, sizeof(std::uint32_t)>;
-  constexpr std::int64_t tail = sizeof(Sum);
-  const std::int64_t all = bytes + tail;  // of a stream
-  const bool bottom = !lower_.open(), top = !upper_.open();
-  std::uint32_t come_up = 0, folded = 0, come_down = 0;  // checksums
-  Sum told_below{}, told_above{}, own{};                 // what follows the streams; own: of what was folded
-  // `next`: what lies between `done` and `limit` of a stream, with the checksum behind it if the limit is the end and it may go.
-  const auto piece = [&](std::byte* next, std::int64_t done, std::int64_t limit, Sum& behind, bool whole) {
-    const std::int64_t n = std::max<std::int64_t>(0, std::min(limit, bytes) - done), past = std::max<std::int64_t>(0, done - bytes);
-    return Piece{next, n, whole && done + n >= bytes ? std::span(behind).subspan(static_cast<std::size_t>(past)) : std::span<std::byte>()};
-  };
-  const auto from = [&](std::int64_t done) { return memory + std::min(done, bytes); };
-  const auto add = [](std::uint32_t& sum, const std::byte* bytes_of, std::int64_t n) { sum = crc32c(sum, {bytes_of, static_cast<std::size_t>(n)}); };
-  const auto fold_next = [&](Progress& at, std::int64_t n, const std::byte* partial) {
-    fold.call(fold.context, at.folded, n, partial);
-    add(folded, memory + at.folded, n);
-    at.folded += n;
-    if (at.folded == bytes) std::memcpy(own.data(), &folded, sizeof folded);
-  };
-  if (bytes == 0) std::memcpy(own.data(), &folded, sizeof folded);
-
-  Progress at;
-  if (bottom) at.come_up = all;
-  std::int64_t staged = 0;  // bytes of staged_ that are not folded yet: less than an element between two turns
-  for (;;) {
-    const Progress before = at;
-    if (bottom) {
-      // Only ahead of what is sent, so that the first bytes are on their way while the next are summed.
-      const std::int64_t n = std::min(block / size * size, bytes - at.folded);
-      if (at.folded == at.sent_up && n > 0) fold_next(at, n, nullptr);
-    } else if (at.come_up < all) {
-      const Piece next = piece(staged_.data() + staged, at.come_up, at.come_up + block - staged, told_below, true);
-      const std::int64_t got = receive(lower_, rank_ - 1, next), of_data = std::min(got, next.count);
-      add(come_up, next.bytes, of_data);
-      staged += of_data;
-      at.come_up += got;
-      const std::int64_t whole = staged / size * size;
-      if (whole > 0) fold_next(at, whole, staged_.data());
-      staged -= whole;
-      if (staged > 0 && whole > 0) std::memmove(staged_.data(), staged_.data() + whole, static_cast<std::size_t>(staged));
-      if (at.come_up == all) check(rank_ - 1, come_up, told_below);
-    }
-    const bool summed = at.come_up == all;  // and found whole
-    const Piece up = top ? Piece{} : piece(from(at.sent_up), at.sent_up, at.folded, own, summed);
-    Piece from_above{};
-    if (top) {
-      at.come_down = summed && at.folded == bytes ? all : at.folded;
-    } else {
-      at.sent_up += send(upper_, rank_ + 1, up);
-      from_above = piece(from(at.come_down), at.come_down, at.sent_up, told_above, at.sent_up >= bytes);
-      const std::int64_t got = receive(upper_, rank_ + 1, from_above);
-      add(come_down, from_above.bytes, std::min(got, from_above.count));
-      at.come_down += got;
-      if (got > 0 && at.come_down == all) check(rank_ + 1, come_down, told_above);
-    }
-    Piece down{};
-    if (bottom) {
-      at.sent_down = at.come_down;
-    } else {
-      down = piece(from(at.sent_down), at.sent_down, at.come_down, top ? own : told_above, at.come_down == all);
-      at.sent_down += send(lower_, rank_ - 1, down);
-    }
-    if (at.sent_down == all) return;
-    if (at == before) wait(at.come_up < all, down.all() > 0, from_above.all() > 0, up.all() > 0);
-  }
+  Streams(*this, call, element, memory, fold).run();
 }
 
 }  // namespace tandem

@@ -43,6 +43,7 @@ class Chain {
     std::span<std::byte> behind = {};
     std::int64_t all() const { return count + std::ssize(behind); }
   };
+  class Streams;
   void announce(const Call& call);
   std::int64_t receive(const Socket& from, int rank, const Piece& piece);
   std::int64_t send(const Socket& to, int rank, const Piece& piece);

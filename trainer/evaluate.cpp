@@ -5,7 +5,6 @@
 
 #include "base/option.h"
 #include "trainer/feed/decodable.h"
-#include "trainer/file_measure.h"
 #include "trainer/loss_measures.h"
 #include "trainer/model_state.h"
 
@@ -23,12 +22,12 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
 // filled up; a model that computes its own loss averages over the batch, and one may normalize by it, so its last batch gets a plan of its size.
-// Returns whether all of it was run. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
+// Returns whether all of it was run. `evaluation`: what is measured; of no losses: the model predicts. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
 template <class Each>
-bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::int64_t batch, bool looks, Each&& each) {
+bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, const EvaluationOutputs& evaluation, std::int64_t batch, bool looks, Each&& each) {
   std::vector<std::string> outputs = o.outputs;
   if (outputs == s.options.outputs) outputs.clear();  // those of all its plans
-  const bool pad = !s.own_loss() && !s.by_batch, bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
+  const bool pad = !own_loss(s.losses) && !s.by_batch, bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
   std::function<std::byte*(std::size_t, std::int64_t)> memory;  // the loader's own, where devices copy from any as fast
   if (s.session->will_run_ahead()) memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
   Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(), .memory = memory});
@@ -40,7 +39,7 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, std::
     ~Stop() { session.set_stop({}); }
   } const stop(*s.session, o.stop);
   while (const LoadedBatch* loaded = loader.next()) {
-    const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = outputs});
+    const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = outputs, .evaluation = evaluation});
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
     s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()}, done);
@@ -70,85 +69,6 @@ Tensor spread_rows(const Tensor& rows, std::span<const std::int64_t> samples, st
 
 }  // namespace
 
-LossMeasures::LossMeasures(const Model::State& state, const std::vector<std::string>& metrics) : losses_(state.losses), sums_(losses_.size()) {
-  std::vector<std::string> rows, files;
-  for (const std::string& metric : metrics) (is_graph_file(metric) ? files : rows).push_back(metric);
-  for (const Labels& l : losses_) scores_.emplace_back(l, rows, losses_.size() > 1);
-  files_.resize(losses_.size());
-  if (files.empty() && std::none_of(losses_.begin(), losses_.end(), [](const Labels& l) { return l.of_file(); })) return;
-  const Graph graph = state.source(state.options)(std::max<std::int64_t>(1, state.options.plan.batch));
-  const std::vector<std::optional<GraphFile>> of_losses = state.loss_files(state.options, graph);
-  for (std::size_t i = 0; i < files_.size(); ++i)
-    if (of_losses[i]) files_[i] = std::make_unique<FileMeasure>(state, *of_losses[i], losses_[i].sample);
-  for (const std::string& file : files) {
-    const std::string on = graph[model_value(graph, state.options.plan)].name;
-    metrics_.push_back(std::make_unique<FileMeasure>(state, GraphFile(file, state.other_file(file), graph, on), losses_[0].sample));
-  }
-}
-
-LossMeasures::~LossMeasures() = default;
-
-bool LossMeasures::reads_inputs() const {
-  const auto reads = [](const std::unique_ptr<FileMeasure>& file) { return file && file->reads_inputs(); };
-  return std::any_of(files_.begin(), files_.end(), reads) || std::any_of(metrics_.begin(), metrics_.end(), reads);
-}
-
-void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels& batch) {
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    const Labels& l = losses_[i];
-    if (files_[i]) {
-      files_[i]->add(plan, runner, batch, batch.labels[i]);
-      sums_[i].samples += batch.size;
-      continue;
-    }
-    const auto on = std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.name == l.value; });
-    if (on == plan.outputs.end()) fail("plan of '", plan.model, "' has no output '", l.value, "' to measure");
-    const std::byte* const values = runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data();
-    const TensorType& type = on->type;
-    if (!l.own()) {
-      const Measured measured{.dtype = type.dtype, .values = values, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
-      measure(sums_[i], l, measured);
-      scores_[i].add(measured);
-      continue;
-    }
-    double mean = 0;
-    visit_float(type.dtype, [&]<class T>() {
-      for (std::int64_t k = 0; k < type.shape.elements(); ++k) mean += static_cast<double>(reinterpret_cast<const T*>(values)[k]);
-    });
-    sums_[i].loss += mean / static_cast<double>(type.shape.elements()) * static_cast<double>(batch.size);
-    sums_[i].weight += static_cast<double>(batch.size);
-    sums_[i].samples += batch.size;
-  }
-  for (const auto& metric : metrics_) metric->add(plan, runner, batch, batch.labels[0]);
-}
-
-Evaluation LossMeasures::result() const {
-  Evaluation e{.loss = 0, .samples = sums_[0].samples};
-  for (std::size_t i = 0; i < losses_.size(); ++i) {
-    const Labels& l = losses_[i];
-    const std::string prefix = losses_.size() == 1 ? "" : l.output + "_";
-    const double loss = files_[i] ? files_[i]->mean() : sums_[i].mean_loss();
-    e.loss += l.share * loss;
-    if (std::isnan(e.accuracy)) e.accuracy = sums_[i].accuracy();
-    if (!prefix.empty()) e.metrics[prefix + "loss"] = loss;
-    if (!prefix.empty() && sums_[i].rows > 0) e.metrics[prefix + "accuracy"] = sums_[i].accuracy();
-    for (const auto& [name, value] : scores_[i].values()) e.metrics[prefix + name] = value;
-    if (scores_[i].table()) e.tables[l.output] = *scores_[i].table();
-  }
-  for (const auto& metric : metrics_) e.metrics[std::filesystem::path(metric->file().path()).stem().string()] = metric->mean();
-  return e;
-}
-
-BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets, std::span<std::byte* const> inputs, std::int64_t size) {
-  BatchLabels batch{.labels = std::vector<const std::byte*>(losses.size()), .size = size, .targets = targets, .inputs = inputs};
-  for (std::size_t t = 0; t < targets.size(); ++t) {
-    if (targets[t].weight) batch.weights = reinterpret_cast<const float*>(inputs[t]);
-    for (std::size_t i = 0; i < losses.size(); ++i)
-      if (targets[t].label && !targets[t].weight && targets[t].of == losses[i].output) batch.labels[i] = inputs[t];
-  }
-  return batch;
-}
-
 Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   State& s = *state_;
   if (o.preprocess.bad_samples > 0) {  // in place of a broken one another would count twice
@@ -168,8 +88,9 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   Feed feed(data, targets, o.preprocess, s.options.seed);
   feed.check_values(s.options.plan.loss);
   LossMeasures measures(s, o.metrics);
+  const EvaluationOutputs evaluation = evaluation_of(s.losses, o.metrics);
   const auto start = std::chrono::steady_clock::now();
-  const bool whole = for_each_batch(s, feed, o, batch, measures.reads_inputs(), [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, evaluation, batch, measures.reads_inputs(), [&](const LoadedBatch& loaded, std::size_t plan) {
     measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, targets, loaded.inputs, loaded.size));
   });
   if (!whole) return {.stopped = true};
@@ -195,7 +116,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
   std::vector<NamedTensor> results;
   std::vector<std::size_t> written;  // of the plan's outputs, those of the model that are rows of samples
   std::int64_t done = 0;
-  const bool whole = for_each_batch(s, feed, o, batch, false, [&](const LoadedBatch& loaded, std::size_t plan) {
+  const bool whole = for_each_batch(s, feed, o, {}, batch, false, [&](const LoadedBatch& loaded, std::size_t plan) {
     const Plan& p = s.session->plan(plan);
     if (results.empty()) {
       std::string left_out;

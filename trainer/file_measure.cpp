@@ -74,7 +74,7 @@ Tensor FileMeasure::given(const FileInput& input, const TensorType& wanted, cons
   }
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
     const HostOutput& out = plan.outputs[i];
-    if (out.name != input.value) continue;
+    if (out.role != ValueRole::plain || out.name != input.value) continue;
     if (out.combine != Combine::rows && out.parts > 1) fail(ExitCode::usage, file_.path(), ": '", out.name, "' ", out.type, " does not hold its samples along axis 0, and is not measured on several devices");
     return rows_of(out.type, runner.storage[i].data(), wanted);
   }

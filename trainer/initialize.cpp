@@ -10,6 +10,7 @@
 #include "base/spec.h"
 #include "data/stream.h"
 #include "graph/operator.h"
+#include "importer/message/value_tests.h"
 
 namespace tandem {
 namespace {
@@ -138,13 +139,6 @@ Start start_of(const Graph& graph, const Users& users, ValueId value) {
              : fans(static_cast<double>(s.elements()) / static_cast<double>(std::max<std::int64_t>(1, s[0])), static_cast<double>(s[0]));
 }
 
-bool all_alike(const Tensor& tensor) {
-  return visit_float(tensor.dtype(), [&]<class T>() {
-    const auto values = tensor.values<T>();
-    return values.size() > 1 && std::all_of(values.begin(), values.end(), [&](T v) { return v == values[0]; });
-  });
-}
-
 bool drawable(const Value& v) {
   return v.type.dtype == DType::float32 || v.type.dtype == DType::float64;
 }
@@ -203,7 +197,8 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
     const ValueId id{static_cast<int>(i)};
     if (value.data && (how == "keep" || !drawable(value))) {
       initial.values.push_back({value.name, *value.data});
-      if (!value.name.ends_with(".lora_B") && drawable(value) && value.trainable && start_of(graph, users, id).random && all_alike(*value.data))
+      const bool drawn = !value.name.ends_with(".lora_B") && drawable(value) && value.trainable && value.data->elements() > 1;
+      if (drawn && start_of(graph, users, id).random && all_alike(*value.data))
         initial.constant.push_back(value.name);
       continue;
     }

@@ -18,6 +18,9 @@ struct BatchLabels {
 // `inputs` belong to `targets`.
 BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets, std::span<std::byte* const> inputs, std::int64_t size);
 
+// What a plan has to give for these metrics. Fails (usage) as Scores.
+EvaluationOutputs evaluation_of(const Losses& losses, const std::vector<std::string>& metrics);
+
 class FileMeasure;
 
 class LossMeasures {
@@ -26,13 +29,18 @@ class LossMeasures {
   LossMeasures(const Model::State& state, const std::vector<std::string>& metrics);
   ~LossMeasures();
   bool reads_inputs() const;  // a file takes an input of the model, of all samples
-  void add(const Plan& plan, const Runner& runner, const BatchLabels& batch);  // of an inference plan that was run
+  void add(const Plan& plan, const Runner& runner, const BatchLabels& batch);  // of a plan that gives evaluation_of(), and was run
   Evaluation result() const;
 
  private:
   const Losses& losses_;
   std::vector<std::unique_ptr<FileMeasure>> files_, metrics_;  // of the losses, null where no file computes one; of metrics
-  std::vector<Measure> sums_;
+  struct Sum {
+    double loss = 0, weight = 0;  // of what counts, by its weight; loss_weight() of it
+    double mean() const { return weight == 0 ? 0 : loss / weight; }
+  };
+  std::int64_t samples_ = 0;
+  std::vector<Sum> sums_;
   std::vector<Scores> scores_;
 };
 

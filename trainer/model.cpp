@@ -13,6 +13,7 @@
 #include "trainer/feed/index_range.h"
 #include "trainer/initialize.h"
 #include "trainer/input_options.h"
+#include "trainer/loss_measures.h"
 #include "trainer/model_state.h"
 #include "trainer/share.h"
 #include "trainer/teacher.h"
@@ -120,18 +121,17 @@ Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
 void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backends, const Dataset& data, const Dataset* test, const FitOptions& fit) const {
   const State& s = *state_;
   const Losses losses = s.losses_if_any(o);
-  const bool own_loss = std::any_of(losses.begin(), losses.end(), [](const Labels& l) { return l.own(); });
   const Graph graph = s.source(o)(o.plan.batch);
   const auto gives_bytes = [&](const Dataset& from) { return Feed(from, targets_of(graph, unweighted(losses, from), o.plan), fit.preprocess, o.seed).give_bytes(o.plan.given_bytes); };
   std::vector<PlanKey> keys = keys_of_training(data.size(), o.plan.batch, gives_bytes(data), bucket_count(o));
   for (const Dataset* measured : {fit.validation, test}) {
     if (!measured || measured->size() == 0) continue;
-    const std::vector<PlanKey> more = keys_of_measuring(measured->size(), fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch, gives_bytes(*measured), own_loss);
+    const std::vector<PlanKey> more = keys_of_measuring(measured->size(), fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch, gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
     keys.insert(keys.end(), more.begin(), more.end());
   }
   std::set<PlanKey> made{{.mode = o.plan.mode, .batch = o.plan.batch, .bytes = !o.plan.given_bytes.empty()}};
   for (const PlanKey& key : keys)
-    if (made.insert(key).second) tandem::compile(s.source(o, key.bucket), s.plan_options(o, key), backends, &first);
+    if (made.insert(key).second) tandem::compile(s.source(o, key, losses), s.plan_options(o, key), backends, &first);
 }
 
 std::string Model::training_graph(const ModelOptions& o) const {
@@ -195,7 +195,7 @@ void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
   const std::map<std::string, Tensor> given = data.constants();
   for (const auto& [name, value] : o.data_constants) {
     const auto it = given.find(name);
-    if (it == given.end() || (it->second.type() == value.type() && std::ranges::equal(it->second.bytes(), value.bytes()))) continue;
+    if (it == given.end() || it->second == value) continue;
     fail(ExitCode::data, data.name(), ": the value of the model's input '", name,
          "' is another than that of the training data; it holds no samples and is the same for all parts");
   }
@@ -287,8 +287,10 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   if (const auto open = without_samples(graph); !open.empty())
     fail(ExitCode::usage, "model '", s.file.name(), "': its input '", graph[open[0]].name, "' ", graph[open[0]].type,
          " holds no samples and has no value: ", option("set"), " ", graph[open[0]].name, "=VALUE gives one");
-  Plan plan = plan_together(options.world, kept, s.source(options), s.plan_options(options), backends, nullptr);
   const bool inference = options.plan.mode == PlanMode::inference;
+  PlanKey key{.mode = options.plan.mode, .batch = options.plan.batch, .bytes = !options.plan.given_bytes.empty()};
+  if (inference && options.measures) key.evaluation = evaluation_of(losses, options.metrics);
+  Plan plan = plan_together(options.world, kept, s.source(options, key, losses), s.plan_options(options), backends, nullptr);
   Initial initial = s.first_values(graph, options, backends);
   s.initial = !s.session;
   if (s.session) keep_values(initial, parameters());
@@ -298,7 +300,6 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   s.options = options;
   s.backends.assign(backends.begin(), backends.end());
   s.runners.clear();
-  const PlanKey key{.mode = options.plan.mode, .batch = options.plan.batch, .bytes = !options.plan.given_bytes.empty()};
   s.plans = {{key, 0}};
   s.file_sessions.clear();
   s.gradient_sessions.clear();

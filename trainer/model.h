@@ -54,6 +54,7 @@ struct ModelOptions {
   std::map<std::string, Tensor> constants, data_constants;
   std::vector<std::string> outputs;          // of an inference plan: values of the model that it gives in place of its outputs
   bool measures = false;                     // an inference plan that evaluates: outputs of inputs that no loss needs are left out
+  std::vector<std::string> metrics{"auto"};  // that it gives; evaluate() makes another plan for others
 };
 
 struct StepReport {

@@ -60,7 +60,7 @@ Evaluation Model::test_on_batch(std::span<const Tensor> inputs, const std::vecto
   if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
   std::int64_t batch = 0;
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
-  const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = batch});
+  const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = batch, .evaluation = evaluation_of(s.losses, metrics)});
   s.run(plan, list, 0);
   LossMeasures measures(s, metrics);
   measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, s.targets, list, batch));

@@ -154,6 +154,15 @@ GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, cons
   return [whole, plan = at.plan, losses](std::int64_t batch) { return without_unneeded_inputs(whole(batch), losses ? &plan : nullptr); };
 }
 
+GraphSource Model::State::source(const ModelOptions& o, const PlanKey& key, const Losses& on) const {
+  if (key.evaluation.losses.empty()) return source(o, key.bucket, key.outputs);
+  ModelOptions whole = o;  // of any values that predict() gives
+  whole.outputs.clear();
+  return [plain = source(whole, key.bucket), on, outputs = key.evaluation, plan = in_bucket(o, key.bucket).plan](std::int64_t batch) {
+    return evaluating(plain(batch), on, outputs, plan, batch);
+  };
+}
+
 GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;

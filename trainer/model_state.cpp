@@ -49,12 +49,12 @@ std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, 
   return keys;
 }
 
-std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, bool own_loss) {
+std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses, const EvaluationOutputs& evaluation) {
   std::vector<PlanKey> keys;
   if (samples == 0) return keys;
   batch = std::min(batch, samples);
-  keys.push_back({.mode = PlanMode::inference, .batch = batch, .bytes = bytes});
-  if (own_loss && samples % batch > 0) keys.push_back({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes});
+  keys.push_back({.mode = PlanMode::inference, .batch = batch, .bytes = bytes, .evaluation = evaluation});
+  if (own_loss(losses) && samples % batch > 0) keys.push_back({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes, .evaluation = evaluation});
   return keys;
 }
 
@@ -69,7 +69,7 @@ FeedTarget weights_target() {
   return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
 }
 
-bool Model::State::own_loss() const {
+bool own_loss(const Losses& losses) {
   return std::any_of(losses.begin(), losses.end(), [](const Labels& l) { return l.own(); });
 }
 
@@ -97,7 +97,7 @@ Session& Model::State::running() const {
 std::size_t Model::State::plan_for(const PlanKey& key) {
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, key.bucket, key.outputs), plan_options(options, key), backends, &running().plan(0)));
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, key, losses), plan_options(options, key), backends, &running().plan(0)));
   plans[key] = index;
   prepare_runner(index, key);
   return index;

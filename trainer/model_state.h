@@ -2,6 +2,7 @@
 #pragma once
 #include <tuple>
 
+#include "planner/loss/evaluation.h"
 #include "trainer/feed/buckets.h"
 #include "trainer/feed/loader.h"
 #include "trainer/graph_file.h"
@@ -38,6 +39,7 @@ struct PlanKey {
   bool bytes = false;   // inputs are given as CompileOptions::given_bytes has them
   std::size_t bucket = 0;
   std::vector<std::string> outputs{};  // that an inference plan gives in place of the model's
+  EvaluationOutputs evaluation{};      // what one gives that evaluates
   auto operator<=>(const PlanKey&) const = default;
 };
 
@@ -45,7 +47,8 @@ struct PlanKey {
 std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets);
 // Those of measuring so many samples. Samples do not see each other in an inference plan, so the last batch is filled up; a model that
 // computes its own loss averages over the batch, so its last batch has a plan of its size.
-std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, bool own_loss);
+std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses, const EvaluationOutputs& evaluation);
+bool own_loss(const Losses& losses);  // the model computes one of them itself, over its batch
 
 // What is known of the batch that follows: Session's Ahead, by feed target.
 struct BatchAhead {
@@ -85,6 +88,7 @@ struct Model::State {
 
   // What plans are made of: that of training ends in the losses of files.
   GraphSource source(const ModelOptions& o, std::size_t bucket = 0, const std::vector<std::string>& outputs = {}) const;
+  GraphSource source(const ModelOptions& o, const PlanKey& key, const Losses& losses) const;  // of a plan of that key
   GraphSource plain_source(const ModelOptions& o, const std::vector<std::string>& outputs = {}) const, source_with_losses(const ModelOptions& o) const;  // of options in a bucket
   void add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const;
   const ModelFile& other_file(const std::string& path) const;  // a loss, a metric, a teacher: read when first asked for
@@ -92,7 +96,6 @@ struct Model::State {
   Losses losses_for(const ModelOptions& o, std::size_t bucket = 0) const;  // fails (usage) on a value that is not there, naming the nearest
   // The same for what needs no loss: an inference plan of a model that has none gives none.
   Losses losses_if_any(const ModelOptions& o, std::size_t bucket = 0) const;
-  bool own_loss() const;  // the model computes one of its losses itself, over its batch
   std::span<const FeedTarget> inputs() const;  // the targets without labels and weights
   bool any(bool mine) const { return options.world ? options.world->any(mine) : mine; }  // of the ranks
   void check_buckets(const ModelOptions& o) const;  // fails (usage) where they cannot share their weights

@@ -161,7 +161,7 @@ TrainingStep Model::training_step(double learning_rate) const {
   const Graph graph = tandem::training_graph(s.source(one), s.plan_options(one));
   for (const Node& node : graph.nodes) {
     // A file is in inference mode, and its step is of what it computes.
-    if (node.op->name == "RunningStatistics" || node.op->name == "DropoutTraining" || node.op->name == "RandomNumbers")
+    if (node.op->keeps_statistic || node.op->name == "DropoutTraining" || node.op->name == "RandomNumbers")
       not_written("the step of '", node.origin.empty() ? node.name : node.origin[0], "' (", node.op->name, ") is of what the model computes in training, a file's is of what it computes in inference");
     const UpdateRow* const row = find_update(node.op->name);
     if (!row) continue;
@@ -169,8 +169,9 @@ TrainingStep Model::training_step(double learning_rate) const {
     if (row->kind == UpdateKind::assign) not_written("optimizer ", o.name, " is not written");
     if (n.from > 0) not_written("a group that begins at a later epoch is not written");
     step.numbers = numbers_of(n, o);
-    const auto tensors = static_cast<std::size_t>(node.attributes.integer("tensors")), each = (node.inputs.size() - 1) / tensors;
-    for (std::size_t t = 0; t < tensors; ++t) step.trained.push_back({graph[node.inputs[1 + t * each]].name, n.weight_decay, n.rate});
+    const UpdateOperands operands(node.attributes, node.inputs.size());
+    for (std::size_t t = 0; t < operands.tensors; ++t)
+      step.trained.push_back({graph[node.inputs[operands.at(t)]].name, n.weight_decay, n.rate});
   }
   std::ranges::sort(step.trained, {}, &TrainingStep::Trained::weight);
   s.session->each_optimizer_state([&](const NamedTensor& t) { step.states[t.name] = t.tensor; });

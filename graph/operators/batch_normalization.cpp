@@ -81,8 +81,6 @@ void differentiate_training(GradientContext& g) {
   if (dx.present()) g.set_dx(0, dx);
 }
 
-double normalization_flops(const Graph& graph, const Node& n) { return 5.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }
-
 // By channel: while it trains its statistics are those of all samples, which is its purpose.
 void follow_channels(FollowContext& c) {
   only_operand(c, 0);
@@ -103,6 +101,18 @@ void place_normalization_backward(PlaceContext& c) {
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.sum(i);
   c.set(3, c.place(0));
+}
+
+// A running statistic moves towards the mean of the devices' own ones. Each device's variance is made unbiased by itself.
+void statistic_by_parts(PartsContext& c) {
+  const ValueId own = c.node.inputs[1];
+  if (c.part(1).spread != Spread::own) return;
+  const std::string of = c.graph()[c.node.inputs[0]].name;
+  const ValueId mean = c.devices.sum(c.devices.by_share(own, concat("statistics/", of), c.node.attributes.ints("counts", Ints{1})[0]), of);
+  c.graph()[mean].role = ValueRole::statistic;
+  c.graph()[mean].of = of;
+  c.node.inputs[1] = mean;
+  if (!c.mesh.one_has_all()) c.node.attributes.erase("counts");
 }
 
 }  // namespace
@@ -145,7 +155,7 @@ Operator batch_normalization_training() {
               },
           .place = place_normalization,
           .differentiate = differentiate_training,
-          .flops = normalization_flops,
+          .flops = flops_an_element<5>,
           .precision = PrecisionRole::follows, .undoes_activation = true,
           .operands = {{"X"}, {"scale", OperandRole::scale, true}, {"B", OperandRole::bias, true}, {"addend"}}};
 }
@@ -191,7 +201,7 @@ Operator batch_normalization_backward() {
                 if (c.has_output(3)) c.set_output(3, c.input(0));
               },
           .place = place_normalization_backward,
-          .flops = normalization_flops};
+          .flops = flops_an_element<5>};
 }
 
 // running' = momentum · running + (1 − momentum) · value, in place; unchanged where the scalars, if given, skip the step. Several of
@@ -220,7 +230,9 @@ Operator running_statistics() {
                   c.set_output(t, c.input(1 + 2 * t));
                 }
               },
+          .by_parts = statistic_by_parts,
           .in_place = {0},
+          .keeps_statistic = true,
           .precision = PrecisionRole::wide};
 }
 

@@ -34,8 +34,6 @@ void place_split_samples(PlaceContext& c, int like_x, int statistics) {
   }
 }
 
-double normalization_flops(const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }
-
 constexpr int none = Arity::any;
 
 }  // namespace
@@ -69,7 +67,7 @@ Operator group_normalization_training() {
                 for (int i = 0; i < 3; ++i)
                   if (g.wants(i)) g.set_dx(i, d[at(i)]);
               },
-          .flops = normalization_flops,
+          .flops = flops_an_element<8>,
           .precision = PrecisionRole::follows,
           .operands = {{"x"}, {"scale", OperandRole::scale, true}, {"bias", OperandRole::bias, true}}};
 }
@@ -98,7 +96,7 @@ Operator group_normalization_backward() {
                 c.set(0, c.place());
                 for (int i = 1; i < c.outputs(); ++i) c.sum(i);
               },
-          .flops = normalization_flops};
+          .flops = flops_an_element<8>};
 }
 
 }  // namespace tandem::operator_rows

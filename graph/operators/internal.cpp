@@ -20,6 +20,7 @@ Operator all_reduce() {
               },
           .place = place_as_first,  // along another axis of the mesh than that of its addends
           .linear = Linear::sum,
+          .moves = Moves::sum,
           .differentiate =
               [](GradientContext& g) {
                 for (int i = 0; i < g.inputs(); ++i)
@@ -31,26 +32,33 @@ Operator all_reduce() {
 namespace {
 
 // A value in other places: its elements stay what they are.
-Operator transfer(std::string_view name) {
-  return {.name = name, .domain = "tandem", .since = {1}, .infer = infer_same, .place = place_as_first, .linear = Linear::sum};
+Operator transfer(std::string_view name, Moves moves) {
+  return {.name = name,
+          .domain = "tandem",
+          .since = {1},
+          .infer = infer_same,
+          .place = place_as_first,
+          .linear = Linear::sum,
+          .moves = moves};
 }
 
 }  // namespace
 
 // Whole on every device from the parts of each; the part of each device of what is whole on all, or of a sum; and an addend
 // of what is whole on all: itself on the first, zeros on the others
-Operator all_gather() { return transfer("AllGather"); }
-Operator once() { return transfer("Once"); }
-Operator reduce_scatter() { return transfer("ReduceScatter"); }
-Operator take_part() { return transfer("TakePart"); }
+Operator all_gather() { return transfer("AllGather", Moves::gather); }
+Operator once() { return transfer("Once", Moves::addend); }
+Operator reduce_scatter() { return transfer("ReduceScatter", Moves::scatter); }
+Operator take_part() { return transfer("TakePart", Moves::part); }
 
 // From the devices of one group to those of another. In one device's program: Send gives nothing, Receive takes nothing, and
 // gives what its attributes say
-Operator send() { return transfer("Send"); }
+Operator send() { return transfer("Send", Moves::send); }
 Operator receive() {
   return {.name = "Receive", .domain = "tandem", .since = {1}, .inputs = {0, 0}, .infer = [](InferContext& c) {
             c.set_output(0, static_cast<DType>(c.attributes().integer("dtype")), Shape(c.attributes().ints("shape")));
-          }};
+          },
+          .moves = Moves::receive};
 }
 
 // `value` everywhere, of the type that `shape` and `dtype` name

@@ -61,118 +61,156 @@ ValueId lower(ExpandContext& e, std::int64_t n, bool strict, DType dtype) {
   return e.graph().add_constant(e.node().name + (strict ? "/before" : "/until"), t.cast(dtype));
 }
 
-std::vector<ValueId> expand_linear_attention(ExpandContext& e) {
-  const Attributes& a = e.attributes();
-  const std::string rule = rule_of(a);
-  const Sizes s = sizes_of(a, e.shape(e.x(query)), e.shape(e.x(value)));
-  const DType narrow = e.type(e.x(query)).dtype, wide = narrow == DType::float64 ? narrow : DType::float32;
-  const bool by_keys = is_gated(rule) && e.shape(e.x(decay))[2] == s.groups * s.keys && s.keys > 1;
-  // Inverting a triangle multiplies what rounds, so that its chunks are short; a decay for each key is a number for each pair of tokens.
-  const std::int64_t longest = is_delta(rule) ? 8 : by_keys ? 16 : 64;
-  const std::int64_t chunk = std::min(longest, std::max<std::int64_t>(1, s.tokens)), chunks = (s.tokens + chunk - 1) / chunk, padded = chunk * chunks;
+// Computes what all chunks need at once, then goes from chunk to chunk with the state.
+class InChunks {
+ public:
+  explicit InChunks(ExpandContext& e)
+      : e_(e),
+        rule_(rule_of(e.attributes())),
+        s_(sizes_of(e.attributes(), e.shape(e.x(query)), e.shape(e.x(value)))),
+        narrow_(e.type(e.x(query)).dtype),
+        wide_(narrow_ == DType::float64 ? narrow_ : DType::float32),
+        by_keys_(is_gated(rule_) && e.shape(e.x(decay))[2] == s_.groups * s_.keys && s_.keys > 1) {
+    // Inverting a triangle multiplies what rounds, so that its chunks are short; a decay for each key is a number for each pair of tokens.
+    const std::int64_t longest = is_delta(rule_) ? 8 : by_keys_ ? 16 : 64;
+    chunk_ = std::min(longest, std::max<std::int64_t>(1, s_.tokens));
+    chunks_ = (s_.tokens + chunk_ - 1) / chunk_;
+  }
+
+  std::vector<ValueId> run() {
+    prepare();
+    const Shape of_state{s_.samples, s_.groups, s_.keys, s_.values};
+    ValueId state = e_.has_x(past) ? cast(e_, e_.x(past), wide_) : e_.broadcast_to(e_.scalar(0, wide_), of_state);
+    std::vector<ValueId> outputs;
+    for (std::int64_t n = 0; n < chunks_; ++n) outputs.push_back(output_of(n, state));
+    ValueId y = outputs.size() == 1 ? outputs[0] : e_.emit("Concat", outputs, {{"axis", std::int64_t{2}}});
+    const double given = static_cast<double>(e_.attributes().real("scale", 0));
+    y = e_.mul(slice_axis(e_, y, 2, 0, s_.tokens), given != 0 ? given : 1 / std::sqrt(static_cast<double>(s_.keys)));
+    y = e_.reshape(e_.transpose(y, {0, 2, 1, 3}), {s_.samples, s_.tokens, s_.heads * s_.values});
+    std::vector<ValueId> results{cast(e_, y, narrow_), cast(e_, state, e_.has_x(past) ? e_.type(e_.x(past)).dtype : narrow_)};
+    results.resize(e_.node().outputs.size());
+    return results;
+  }
+
+ private:
+  ValueId product(ValueId x, ValueId y, bool tx = false, bool ty = false) {
+    return e_.emit("MatMul", {x, y}, {{"transA", std::int64_t{tx}}, {"transB", std::int64_t{ty}}});
+  }
+
   // [samples, groups, chunks, chunk, width], tokens of zeros behind: they change nothing.
-  const auto apart = [&](int input, std::int64_t heads) {
-    ValueId x = cast(e, e.x(input), wide);
-    const Shape from = e.shape(x);
-    if (padded > s.tokens) x = e.emit("Concat", {x, e.broadcast_to(e.scalar(0, wide), with_dim(from, 1, padded - s.tokens))}, {{"axis", std::int64_t{1}}});
-    x = e.transpose(e.reshape(x, {s.samples, padded, heads, from[2] / heads}), {0, 2, 1, 3});
-    return e.reshape(x, {s.samples, heads, chunks, chunk, from[2] / heads});
-  };
-  // Each group's keys for all the heads that share them.
-  const std::int64_t shared = s.heads / s.groups;
-  const auto repeated = [&](ValueId x) {
-    if (shared == 1) return x;
-    const Shape from = e.shape(x);
-    const Shape lone{from[0], from[1], 1, from[2], from[3], from[4]};
-    return e.reshape(e.broadcast_to(e.reshape(x, lone), with_dim(lone, 2, shared)), with_dim(from, 1, s.heads));
-  };
-  const auto product = [&](ValueId x, ValueId y, bool tx, bool ty) { return e.emit("MatMul", {x, y}, {{"transA", std::int64_t{tx}}, {"transB", std::int64_t{ty}}}); };
-  const ValueId q = apart(query, s.heads), k = apart(key, s.groups), v = apart(value, s.groups);
-  const ValueId until = lower(e, chunk, false, wide), before = lower(e, chunk, true, wide);
-  ValueId g, pairs;  // sums of decays; e^(G_i − G_j) [.., chunk, chunk] or [.., chunk, chunk, keys]
-  if (is_gated(rule)) {
-    g = product(until, apart(decay, s.groups), false, false);
-    Shape rows = e.shape(g), columns = rows;
-    rows.dims.insert(rows.dims.begin() + 4, 1);
-    columns.dims.insert(columns.dims.begin() + 3, 1);
-    ValueId difference = e.sub(e.reshape(g, rows), e.reshape(g, columns));
-    const ValueId mask = e.reshape(until, {chunk, chunk, 1});
-    difference = e.mul(difference, mask);  // what lies behind grows: it is left out before the exponential
-    pairs = e.emit("Exp", {difference});
-  }
-  // Σ x_i y_j by keys, with the decay between them.
-  const auto scores = [&](ValueId x, ValueId y, ValueId decays) {
-    if (!by_keys) {
-      const ValueId all = product(x, y, false, true);
-      if (!decays.present()) return all;
-      const Shape d = e.shape(decays);
-      return e.mul(all, e.reshape(decays, {d[0], d[1], d[2], d[3], d[4]}));
+  ValueId apart(int input, std::int64_t heads) {
+    const std::int64_t padded = chunk_ * chunks_;
+    ValueId x = cast(e_, e_.x(input), wide_);
+    const Shape from = e_.shape(x);
+    if (padded > s_.tokens) {
+      const ValueId zeros = e_.broadcast_to(e_.scalar(0, wide_), with_dim(from, 1, padded - s_.tokens));
+      x = e_.emit("Concat", {x, zeros}, {{"axis", std::int64_t{1}}});
     }
-    Shape rows = e.shape(x), columns = e.shape(y);
-    rows.dims.insert(rows.dims.begin() + 4, 1);
-    columns.dims.insert(columns.dims.begin() + 3, 1);
-    return e.reduce_sum(e.mul(e.mul(e.reshape(x, rows), e.reshape(y, columns)), decays), {5}, false);
-  };
-  const auto of_heads = [&](ValueId x) {  // the same, of what has one axis more
+    x = e_.transpose(e_.reshape(x, {s_.samples, padded, heads, from[2] / heads}), {0, 2, 1, 3});
+    return e_.reshape(x, {s_.samples, heads, chunks_, chunk_, from[2] / heads});
+  }
+
+  // What a group has, for each of the heads that share it.
+  ValueId for_heads(ValueId x) {
+    const std::int64_t shared = s_.heads / s_.groups;
     if (!x.present() || shared == 1) return x;
-    Shape from = e.shape(x);
+    Shape from = e_.shape(x);
     const std::int64_t rest = tandem::product(from, 2, from.rank());
-    const ValueId lone = e.reshape(x, {from[0], from[1], 1, rest});
-    from[1] = s.heads;
-    return e.reshape(e.broadcast_to(lone, {from[0], s.groups, shared, rest}), from);
-  };
-  const ValueId growth = g.present() ? e.emit("Exp", {g}) : ValueId{};
-  const auto grown = [&](ValueId x, ValueId by) { return by.present() ? e.mul(x, by) : x; };
-  const ValueId own = e.mul(scores(q, repeated(k), of_heads(pairs)), until);  // of queries
-  const ValueId asked = grown(q, growth.present() ? repeated(growth) : growth), kept = grown(k, growth);
-  ValueId last, fading = k;  // e^(G at the end), and k e^(G at the end − G)
-  if (g.present()) {
-    const ValueId end = slice_axis(e, g, 3, chunk - 1, chunk);
-    last = e.emit("Exp", {end});
-    fading = e.mul(k, e.emit("Exp", {e.sub(end, g)}));
+    const ValueId lone = e_.reshape(x, {from[0], from[1], 1, rest});
+    from[1] = s_.heads;
+    return e_.reshape(e_.broadcast_to(lone, {from[0], s_.groups, shared, rest}), from);
   }
-  ValueId inverse, rates;
-  if (is_delta(rule)) {
-    rates = apart(beta, e.shape(e.x(beta))[2] == 1 ? 1 : s.groups);
-    const ValueId lowered = e.neg(e.mul(e.mul(scores(k, k, pairs), before), rates));
-    Tensor unit = bounded_tensor({DType::float32, Shape{chunk, chunk}});
-    for (std::int64_t i = 0; i < chunk; ++i) unit.write<float>()[static_cast<std::size_t>(i * chunk + i)] = 1;
-    const ValueId one = e.graph().add_constant(e.node().name + "/one", unit.cast(wide));
-    inverse = e.add(lowered, one);  // Σ (−A)ⁿ, n up to 1, 3, 7
-    ValueId power = lowered;
-    for (std::int64_t n = 2; n < chunk; n *= 2) {
-      power = product(power, power, false, false);
-      inverse = product(inverse, e.add(power, one), false, false);
+
+  ValueId of_chunk(std::int64_t n, ValueId x) {
+    const Shape from = e_.shape(x);
+    return e_.reshape(slice_axis(e_, x, 2, n, n + 1), {from[0], from[1], from[3], from[4]});
+  }
+
+  // What rows and columns of a square of tokens are beside each other: [.., chunk, 1, width], [.., 1, chunk, width].
+  std::pair<ValueId, ValueId> beside(ValueId rows, ValueId columns) {
+    Shape of_rows = e_.shape(rows), of_columns = e_.shape(columns);
+    of_rows.dims.insert(of_rows.dims.begin() + 4, 1);
+    of_columns.dims.insert(of_columns.dims.begin() + 3, 1);
+    const ValueId first = e_.reshape(rows, of_rows);
+    return {first, e_.reshape(columns, of_columns)};
+  }
+
+  // Σ x_i y_j by keys, with the decay between them.
+  ValueId scores(ValueId x, ValueId y, ValueId decays) {
+    if (by_keys_) {
+      const auto [rows, columns] = beside(x, y);
+      return e_.reduce_sum(e_.mul(e_.mul(rows, columns), decays), {5}, false);
+    }
+    const ValueId all = product(x, y, false, true);
+    if (!decays.present()) return all;
+    const Shape d = e_.shape(decays);
+    return e_.mul(all, e_.reshape(decays, {d[0], d[1], d[2], d[3], d[4]}));
+  }
+
+  // (I + A)⁻¹ as Σ (−A)ⁿ, n up to 1, 3, 7.
+  ValueId inverse_of(ValueId lowered) {
+    Tensor unit = bounded_tensor({DType::float32, Shape{chunk_, chunk_}});
+    for (std::int64_t i = 0; i < chunk_; ++i) unit.write<float>()[static_cast<std::size_t>(i * chunk_ + i)] = 1;
+    const ValueId one = e_.graph().add_constant(e_.node().name + "/one", unit.cast(wide_));
+    ValueId inverse = e_.add(lowered, one), power = lowered;
+    for (std::int64_t n = 2; n < chunk_; n *= 2) {
+      power = product(power, power);
+      inverse = product(inverse, e_.add(power, one));
+    }
+    return inverse;
+  }
+
+  void prepare() {
+    const ValueId q = apart(query, s_.heads), k = apart(key, s_.groups);
+    v_ = apart(value, s_.groups);
+    const ValueId until = lower(e_, chunk_, false, wide_), before = lower(e_, chunk_, true, wide_);
+    ValueId sums, pairs;  // G; e^(G_i − G_j) [.., chunk, chunk, 1 or keys]
+    if (is_gated(rule_)) {
+      sums = product(until, apart(decay, s_.groups));
+      const auto [rows, columns] = beside(sums, sums);
+      // What lies behind grows: it is left out before the exponential.
+      pairs = e_.emit("Exp", {e_.mul(e_.sub(rows, columns), e_.reshape(until, {chunk_, chunk_, 1}))});
+    }
+    const ValueId growth = sums.present() ? e_.emit("Exp", {sums}) : ValueId{};
+    const auto grown = [&](ValueId x, ValueId by) { return by.present() ? e_.mul(x, by) : x; };
+    own_ = e_.mul(scores(q, for_heads(k), for_heads(pairs)), until);
+    asked_ = grown(q, for_heads(growth));
+    kept_ = grown(k, growth);
+    fading_ = k;
+    if (sums.present()) {
+      const ValueId end = slice_axis(e_, sums, 3, chunk_ - 1, chunk_);
+      last_ = e_.emit("Exp", {end});
+      fading_ = e_.mul(k, e_.emit("Exp", {e_.sub(end, sums)}));
+    }
+    if (is_delta(rule_)) {
+      rates_ = apart(beta, e_.shape(e_.x(beta))[2] == 1 ? 1 : s_.groups);
+      inverse_ = inverse_of(e_.neg(e_.mul(e_.mul(scores(k, k, pairs), before), rates_)));
     }
   }
-  const Shape state_shape{s.samples, s.groups, s.keys, s.values};
-  ValueId state = e.has_x(past) ? cast(e, e.x(past), wide) : e.broadcast_to(e.scalar(0, wide), state_shape);
-  std::vector<ValueId> outputs;
-  for (std::int64_t n = 0; n < chunks; ++n) {
-    const auto at_chunk = [&](ValueId x) {
-      const Shape from = e.shape(x);
-      return e.reshape(slice_axis(e, x, 2, n, n + 1), {from[0], from[1], from[3], from[4]});
-    };
-    const auto heads_of = [&](ValueId x) {
-      if (shared == 1) return x;
-      const Shape from = e.shape(x);
-      return e.reshape(e.broadcast_to(e.reshape(x, {from[0], from[1], 1, from[2], from[3]}), {from[0], from[1], shared, from[2], from[3]}), with_dim(from, 1, s.heads));
-    };
-    ValueId u = at_chunk(v);
-    if (inverse.present()) u = product(at_chunk(inverse), e.mul(e.sub(u, product(at_chunk(kept), state, false, false)), at_chunk(rates)), false, false);
-    outputs.push_back(e.add(product(at_chunk(own), heads_of(u), false, false), product(at_chunk(asked), heads_of(state), false, false)));
-    ValueId faded = state;
-    if (last.present()) faded = e.mul(state, e.transpose(at_chunk(last), {0, 1, 3, 2}));
-    state = e.add(faded, product(at_chunk(fading), u, true, false));
+
+  // Of chunk n, and moves the state.
+  ValueId output_of(std::int64_t n, ValueId& state) {
+    ValueId u = of_chunk(n, v_);
+    if (inverse_.present()) u = product(of_chunk(n, inverse_), e_.mul(e_.sub(u, product(of_chunk(n, kept_), state)), of_chunk(n, rates_)));
+    const ValueId y = e_.add(product(of_chunk(n, own_), for_heads(u)), product(of_chunk(n, asked_), for_heads(state)));
+    if (last_.present()) state = e_.mul(state, e_.transpose(of_chunk(n, last_), {0, 1, 3, 2}));
+    state = e_.add(state, product(of_chunk(n, fading_), u, true));
+    return y;
   }
-  ValueId y = outputs.size() == 1 ? outputs[0] : e.emit("Concat", outputs, {{"axis", std::int64_t{2}}});
-  const double given = static_cast<double>(a.real("scale", 0));
-  y = e.mul(slice_axis(e, y, 2, 0, s.tokens), given != 0 ? given : 1 / std::sqrt(static_cast<double>(s.keys)));
-  y = e.reshape(e.transpose(y, {0, 2, 1, 3}), {s.samples, s.tokens, s.heads * s.values});
-  std::vector<ValueId> results{cast(e, y, narrow), cast(e, state, e.has_x(past) ? e.type(e.x(past)).dtype : narrow)};
-  results.resize(e.node().outputs.size());
-  return results;
-}
+
+  ExpandContext& e_;
+  const std::string rule_;
+  const Sizes s_;
+  const DType narrow_, wide_;
+  const bool by_keys_;                 // there is a decay for each key
+  std::int64_t chunk_ = 1, chunks_ = 1;  // tokens of a chunk
+  ValueId v_;
+  ValueId own_, asked_;                // scores of q and k within a chunk; q e^G
+  ValueId kept_, fading_, last_;       // k e^G, k e^(G at the end − G), e^(G at the end)
+  ValueId inverse_, rates_;            // of the delta rule
+};
+
+std::vector<ValueId> expand_linear_attention(ExpandContext& e) { return InChunks(e).run(); }
 
 void infer_causal_conv(InferContext& c) {
   const Shape &x = c.shape(0), &w = c.shape(1);

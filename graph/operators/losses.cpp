@@ -62,6 +62,42 @@ void place_loss_backward(PlaceContext& c) {
   c.set(0, scores_of(c.place(1)));
 }
 
+// The sum of the labels' weights on all devices: the loss of scores that are all -1. Put in once for a loss and its gradient.
+ValueId sum_of_weights(PartsContext& c, Part scores) {
+  const Node& node = c.node;
+  const AttributeValue* const ignore = node.attributes.find("ignore_index");
+  const std::string ignored = ignore ? to_string(*ignore) : std::string();
+  const int by_class = node.inputs.size() > 2 ? node.inputs[2].index : -1;
+  ValueId& whole = c.devices.known(concat("weights of ", node.inputs[1].index, ' ', by_class, ' ', ignored));
+  if (whole.present()) return whole;
+  GraphBuilder b(c.graph(), concat("weights/", c.graph()[node.inputs[1]].name), node.origin);
+  const TensorType type = b.type(node.inputs[0]);
+  const Ints shape = node.attributes.has("input_shape") ? node.attributes.ints("input_shape") : type.shape.dims;
+  const ValueId ones = b.emit("Fill", {}, {{"value", -1.0F}, {"shape", shape}, {"dtype", static_cast<std::int64_t>(type.dtype)}});
+  Attributes sum = node.attributes;
+  sum.set("reduction", std::string("sum"));
+  sum.erase("input_shape");
+  std::vector<ValueId> operands = node.inputs;
+  operands[0] = c.devices.put(ones, scores, node.inputs[1]);
+  const ValueId addends = c.devices.put(b.emit("NegativeLogLikelihoodLoss", std::move(operands), sum), {Spread::partial}, ones);
+  return whole = c.devices.sum(addends, c.graph()[addends].name);
+}
+
+// A mean of losses, or its gradient: their sum, divided by that of the labels' weights on all devices.
+void mean_by_parts(PartsContext& c) {
+  const bool backward = c.node.attributes.has("input_shape");
+  const Part labels = c.part(1), scores = Part::split(labels.axis > 0 ? labels.axis + 1 : labels.axis, labels.outer);
+  if (c.node.attributes.text("reduction") != "mean" || !labels.is_split() || c.part(0) != (backward ? Part{} : scores)) return;
+  const ValueId weights = sum_of_weights(c, scores);
+  std::vector<ValueId> operands = c.node.inputs;
+  if (backward) operands[0] = c.devices.put(c.div(operands[0], weights), {}, weights);
+  Attributes sum = c.node.attributes;
+  sum.set("reduction", std::string("sum"));
+  const ValueId summed = c.emit(c.node.op->name, std::move(operands), sum);
+  const ValueId of_sum = c.devices.put(summed, backward ? scores : Part{Spread::partial}, c.node.inputs[1]);
+  c.result = backward ? of_sum : c.devices.put(c.div(of_sum, weights), {Spread::partial}, of_sum);
+}
+
 }  // namespace
 
 // loss[n,...] = −weight[label] · logp[n,label,...], 0 where the label is ignore_index; its sum, or (mean) its sum over
@@ -72,6 +108,7 @@ Operator negative_log_likelihood_loss() {
           .infer = infer_loss,
           .follow = follow_loss,
           .place = place_loss,
+          .by_parts = mean_by_parts,
           .differentiate = [](GradientContext& g) {
             if (g.wants(2))
               fail(g.node().op->name, " '", g.node().name, "': its class weights depend on a trainable parameter, and there is no gradient with respect to them; freeze that parameter");
@@ -86,7 +123,13 @@ Operator negative_log_likelihood_loss() {
 }
 
 Operator negative_log_likelihood_loss_backward() {
-  return {.name = "NegativeLogLikelihoodLossBackward", .domain = "tandem", .since = {1}, .inputs = {2, 3}, .infer = [](InferContext& c) { infer_gradient(c, "NegativeLogLikelihoodLoss", 1); }, .place = place_loss_backward};
+  return {.name = "NegativeLogLikelihoodLossBackward",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 3},
+          .infer = [](InferContext& c) { infer_gradient(c, "NegativeLogLikelihoodLoss", 1); },
+          .place = place_loss_backward,
+          .by_parts = mean_by_parts};
 }
 
 // The loss above of log softmax(scores), which is the second output
@@ -137,7 +180,7 @@ Operator softmax_cross_entropy_training() {
                 c.sum(0);
               },
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.y(1), g.dy(0))); },
-          .flops = [](const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .flops = flops_an_element<8>,
           .precision = PrecisionRole::wide};
 }
 

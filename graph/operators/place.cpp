@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/operators/rules.h"
+#include "graph/updates.h"
 
 namespace tandem {
 namespace {
@@ -134,17 +135,17 @@ void place_summed_rows(PlaceContext& c) {
 }
 
 void place_update(PlaceContext& c) {
-  const int tensors = static_cast<int>(c.attributes().integer("tensors"));
-  const int ins = (c.inputs() - 1) / tensors, outs = c.outputs() / tensors;
-  for (int t = 0; t < tensors; ++t) {
-    const BatchPlace place = c.place(1 + t * ins);
-    for (int i = 1; i < ins; ++i) {
-      const int operand = 1 + t * ins + i;
+  const UpdateOperands operands(c.attributes(), at(c.inputs()));
+  const int outs = c.outputs() / static_cast<int>(operands.tensors);
+  for (std::size_t t = 0; t < operands.tensors; ++t) {
+    const BatchPlace place = c.place(static_cast<int>(operands.at(t)));
+    for (std::size_t i = 1; i < operands.each; ++i) {
+      const int operand = static_cast<int>(operands.at(t, i));
       if (c.place(operand) == place) continue;
       if (!place.present() || c.split(operand)) c.fail("input ", operand, " is not placed as the parameter that it belongs to");
       c.need(operand, place);
     }
-    for (int i = 0; i < outs; ++i) c.set(t * outs + i, place);
+    for (int i = 0; i < outs; ++i) c.set(static_cast<int>(t) * outs + i, place);
   }
 }
 

@@ -143,10 +143,8 @@ ValueId levels_of(ExpandContext& e, ValueId integers) {
   if (!producer.present()) return {};
   const Node node = e.graph()[producer];
   if (node.op->name == "Cast") {
-    const NodeId before = e.graph()[node.inputs[0]].producer;
-    const auto made_by = [&](NodeId n, std::string_view op) { return n.present() && e.graph()[n].op->name == op; };
-    if (made_by(before, "Add")) return made_by(e.graph()[e.graph()[before].inputs[0]].producer, "QuantizeLevels") ? node.inputs[0] : ValueId{};
-    return made_by(before, "QuantizeLevels") ? node.inputs[0] : ValueId{};
+    const Node* const moved = made_by(e.graph(), node.inputs[0], "Add");
+    return made_by(e.graph(), moved ? moved->inputs[0] : node.inputs[0], "QuantizeLevels") ? node.inputs[0] : ValueId{};
   }
   if (node.outputs.size() != 1 || node.inputs.size() != 1 || !is_view(operand_of(*node.op, 0).role)) return {};
   const ValueId levels = levels_of(e, node.inputs[0]);

@@ -106,16 +106,32 @@ Operator reduce_sum() {
           .differentiate = [](GradientContext& g) { g.set_dx(g.broadcast_to(keep(g, g.dy()), g.shape(g.x()))); },
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceSum"); },
           .fold = fold_reduction<zero, plus, as_is>,
-          .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .flops = flops_an_element<1>,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
+
+namespace {
+
+// A mean over what is split is a sum, and its factor.
+void mean_by_parts(PartsContext& c) {
+  const ValueId x = c.node.inputs[0];
+  const Part part = c.part(0);
+  const Ints axes = c.node.attributes.ints("axes");
+  if (!part.is_split() || std::find(axes.begin(), axes.end(), part.axis) == axes.end()) return;
+  const ValueId sum = c.devices.put(c.emit("ReduceSum", {x}, c.node.attributes), {Spread::partial}, x);
+  const std::int64_t sums = c.shape(sum).elements(), elements = std::max<std::int64_t>(1, c.shape(x).elements());
+  c.result = c.devices.put(c.mul(sum, static_cast<double>(sums) / static_cast<double>(elements)), {Spread::partial}, sum);
+}
+
+}  // namespace
 
 Operator reduce_mean() {
   return {.name = "ReduceMean",
           .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
+          .by_parts = mean_by_parts,
           .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
@@ -124,7 +140,7 @@ Operator reduce_mean() {
               },
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMean"); },
           .fold = fold_reduction<zero, plus, [](auto y, auto n) { return y / n; }>,
-          .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .flops = flops_an_element<1>,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
@@ -137,7 +153,7 @@ Operator reduce_max() {
           .differentiate = differentiate_extremum,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMax"); },
           .fold = fold_reduction<lowest, larger, as_is>,
-          .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .flops = flops_an_element<1>,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
@@ -150,7 +166,7 @@ Operator reduce_min() {
           .differentiate = differentiate_extremum,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMin"); },
           .fold = fold_reduction<highest, smaller, as_is>,
-          .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .flops = flops_an_element<1>,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }
@@ -163,7 +179,7 @@ Operator reduce_prod() {
           .differentiate = differentiate_product,
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceProd"); },
           .fold = fold_reduction<one, [](auto y, auto x) { return wrapping(y) * wrapping(x); }, as_is>,
-          .flops = [](const Graph& graph, const Node& n) { return static_cast<double>(graph[n.inputs[0]].type.shape.elements()); },
+          .flops = flops_an_element<1>,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::wide, .operands = {{"data"}}};
 }

@@ -137,8 +137,8 @@ Floats floats_of(const InferContext& c, const char* name) {
   c.fail(name, " is ", to_string(*v), ", expected a list of numbers");
 }
 
-void infer_resize(InferContext& c) {
-  const Shape& x = c.shape(0);
+// Numbers and names, with defaults where there are none.
+void settle_formula(InferContext& c) {
   Attributes& a = c.node().attributes;
   const auto choose = [&](const char* name, const char* absent, const auto& rows, const char* expected) {
     const std::string text = a.text(name, absent);
@@ -153,7 +153,12 @@ void infer_resize(InferContext& c) {
   a.set("cubic_coeff_a", a.real("cubic_coeff_a", -0.75F));
   a.set("extrapolation_value", a.real("extrapolation_value", 0));
   if (a.text("mode") == "nearest" && a.integer("antialias") != 0) c.fail("antialias is for the modes linear and cubic");
+}
 
+void infer_resize(InferContext& c) {
+  settle_formula(c);
+  const Shape& x = c.shape(0);
+  Attributes& a = c.node().attributes;
   Ints axes;  // in the order in which sizes, scales and roi name them
   for (const std::int64_t axis : a.ints("axes", all_axes(x.rank()))) axes.push_back(axis_of(c, axis, x.rank()));
   axes_of(c, axes, x.rank());  // each once

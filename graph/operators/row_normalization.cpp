@@ -84,8 +84,6 @@ void place_split_rows(PlaceContext& c, std::initializer_list<int> like_x) {
   }
 }
 
-double normalization_flops(const Graph& graph, const Node& n) { return 8.0 * static_cast<double>(graph[n.inputs[0]].type.shape.elements()); }
-
 }  // namespace
 
 // y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
@@ -119,7 +117,7 @@ Operator row_normalization() {
                 for (const int i : {1, 2})
                   if (g.wants(i)) g.set_dx(i, d[at(i)]);
               },
-          .flops = normalization_flops,
+          .flops = flops_an_element<8>,
           .precision = PrecisionRole::follows,
           .operands = {{"x"}, {"scale", OperandRole::scale, true}, {"bias", OperandRole::bias, true}, {"addend"}}};
 }
@@ -137,7 +135,7 @@ Operator row_normalization_backward() {
                 c.set(0, c.place());
                 for (int i = 1; i < c.outputs(); ++i) c.sum(i);
               },
-          .flops = normalization_flops};
+          .flops = flops_an_element<8>};
 }
 
 }  // namespace tandem::operator_rows

@@ -46,9 +46,13 @@ ValueId per_channel(GraphBuilder& b, ValueId x, int rank);
 // sum^(1/p), of a sum of powers p of magnitudes; where that is 0 so is the gradient, as PyTorch's norms have it.
 ValueId norm_of(GraphBuilder& b, ValueId sum, double p);
 
+// Operator::flops of `each` for an element of operand 0.
+template <int each>
+double flops_an_element(const Graph& graph, const Node& node) {
+  return each * static_cast<double>(graph[node.inputs[0]].type.shape.elements());
+}
+
 // Of y = x·wᵀ + b, operands x, w and at `bias` b: rows, columns or what is summed over is split.
 void place_inner_product(PlaceContext& c, int bias);
-
-inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace tandem

@@ -14,10 +14,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 constexpr int most_sources = 64;    // that are tried for one operand
 constexpr int most_met = 3;       // copies looked for on the way from others
 constexpr int chain_shown = 12;     // nodes of the way that a message shows
@@ -25,17 +21,8 @@ constexpr std::int64_t most_work = 2'000'000;  // nodes visited until the search
 
 class Follower {
  public:
-  Follower(const Graph& graph, std::int64_t batch) : graph_(graph), batch_(batch), choices_(graph.nodes.size()), read_(graph.nodes.size()) {
-    std::vector<bool> wanted(graph.values.size());
-    for (const ValueId out : graph.outputs) wanted[at(out.index)] = true;
-    for (int n = nodes() - 1; n >= 0; --n) {
-      const Node& node = graph.nodes[at(n)];
-      for (const ValueId out : node.outputs) read_[at(n)] = read_[at(n)] || (out.present() && wanted[at(out.index)]);
-      if (!read_[at(n)]) continue;
-      for (const ValueId in : node.inputs)
-        if (in.present()) wanted[at(in.index)] = true;
-    }
-  }
+  Follower(const Graph& graph, std::int64_t batch)
+      : graph_(graph), batch_(batch), choices_(graph.nodes.size()), read_(needed_nodes(graph)) {}
 
   // With `leading`, an output whose axis 0 is as long as the batch must hold the samples there.
   bool run(bool leading) {

@@ -9,10 +9,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 Shape scaled(Shape shape, const BatchPlace& place, std::int64_t from, std::int64_t to) {
   if (place.present()) shape[place.axis] = shape[place.axis] / from * to;
   return shape;

@@ -1,32 +1,25 @@
-// One walk from the outputs back marks what is needed; then all ids are given out anew.
+// Marks what is needed; then all ids are given out anew.
 #include "importer/build/drop_unread.h"
 
+#include "graph/operator.h"
+
 namespace tandem {
-namespace {
-
-std::size_t at(ValueId id) {
-  return static_cast<std::size_t>(id.index);
-}
-
-}  // namespace
 
 void drop_unread(Graph& graph) {
-  std::vector<bool> read(graph.values.size());
-  for (const ValueId out : graph.outputs) read[at(out)] = true;
+  const IdVector<NodeId, bool> needed = needed_nodes(graph);
+  IdVector<ValueId, bool> read(graph.values.size());
+  for (const ValueId out : graph.outputs) read[out] = true;
   std::vector<Node> nodes;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    bool needed = false;
-    for (const ValueId out : node->outputs) needed = needed || (out.present() && read[at(out)]);
-    if (!needed) continue;
-    for (const ValueId in : node->inputs)
-      if (in.present()) read[at(in)] = true;
-    for (const ValueId out : node->outputs)
-      if (out.present()) read[at(out)] = true;  // outputs of a kept node keep their places
-    nodes.push_back(std::move(*node));
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!needed[n]) continue;
+    for (const auto* const list : {&graph.nodes[n].inputs, &graph.nodes[n].outputs})  // outputs of a kept node keep their places
+      for (const ValueId v : *list)
+        if (v.present()) read[v] = true;
+    nodes.push_back(std::move(graph.nodes[n]));
   }
-  graph.nodes.assign(std::make_move_iterator(nodes.rbegin()), std::make_move_iterator(nodes.rend()));
+  graph.nodes = std::move(nodes);
 
-  std::vector<ValueId> moved(graph.values.size());
+  IdVector<ValueId, ValueId> moved(graph.values.size());
   std::vector<Value> values;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const ValueKind kind = graph.values[i].kind;
@@ -37,10 +30,10 @@ void drop_unread(Graph& graph) {
   graph.values = std::move(values);
   const auto renumber = [&](std::vector<ValueId>& ids) {
     for (ValueId& id : ids)
-      if (id.present()) id = moved[at(id)];
+      if (id.present()) id = moved[id];
   };
   renumber(graph.inputs);
-  for (GraphOutput& out : graph.outputs) out.value = moved[at(out)];
+  for (GraphOutput& out : graph.outputs) out.value = moved[out];
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     renumber(graph.nodes[n].inputs);
     renumber(graph.nodes[n].outputs);

@@ -36,17 +36,12 @@ class Matcher {
   const Match& found() const { return m_; }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   const Node* producer(ValueId v) const { return graph_[v].producer.present() ? &graph_[graph_[v].producer] : nullptr; }
   void note(const Node& node) { m_.origin.insert(m_.origin.end(), node.origin.begin(), node.origin.end()); }
 
-  const double* number(ValueId v) {
-    const Value& value = graph_[v];
-    if (value.kind != ValueKind::constant || value.type.shape.elements() != 1 ||
-        (value.type.dtype != DType::float32 && value.type.dtype != DType::float64))
-      return nullptr;
-    number_ = value.data->to_doubles()[0];
-    return &number_;
+  std::optional<double> number(ValueId v) const {
+    const DType dtype = graph_[v].type.dtype;
+    return dtype == DType::float32 || dtype == DType::float64 ? known_number(graph_[v]) : std::nullopt;
   }
 
   // What a value is behind views, casts that change nothing and products with one.
@@ -60,7 +55,7 @@ class Matcher {
       if (op == "Cast" && graph_[v].type.dtype == graph_[node->inputs[0]].type.dtype) inner = node->inputs[0];
       if (op == "Mul")
         for (const int i : {0, 1})
-          if (const double* n = number(node->inputs[at(1 - i)]); n && *n == 1) inner = node->inputs[at(i)];
+          if (number(node->inputs[at(1 - i)]) == 1.0) inner = node->inputs[at(i)];
       if (!inner.present() || graph_[inner].type.shape.elements() != graph_[v].type.shape.elements()) return v;
       note(*node);
       v = inner;
@@ -131,7 +126,7 @@ class Matcher {
     note(*add);
     for (const int i : {0, 1}) {
       const ValueId variance = peel(add->inputs[at(i)]);
-      const double* epsilon = number(add->inputs[at(1 - i)]);
+      const std::optional<double> epsilon = number(add->inputs[at(1 - i)]);
       if (!epsilon || !is_parameter(variance, false)) continue;
       m_.variance = variance;
       m_.epsilon = *epsilon;
@@ -143,7 +138,6 @@ class Matcher {
   const Graph& graph_;
   int rank_;
   std::int64_t channels_ = 0;
-  double number_ = 0;
   Match m_;
 };
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

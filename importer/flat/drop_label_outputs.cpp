@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "importer/flat/drop_label_outputs.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -7,9 +7,9 @@
 #include "graph/attributes.h"
 #include "graph/template_tensor.h"
 #include "importer/message/external_data.h"
+#include "importer/message/onnx_messages.h"
 #include "importer/message/signature.h"
 #include "importer/types.h"
-#include "tandem_onnx.pb.h"
 
 namespace tandem {
 

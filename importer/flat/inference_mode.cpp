@@ -5,6 +5,7 @@
 #include <set>
 
 #include "importer/flat/own_statistics.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "importer/flat/operand_uses.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -10,6 +10,7 @@
 #include "base/pattern.h"
 #include "importer/message/adapter_file.h"
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

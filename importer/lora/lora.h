@@ -11,8 +11,8 @@
 
 #include "graph/tensor.h"
 #include "importer/lora/lora_sites.h"
+#include "importer/message/onnx_messages.h"
 #include "importer/types.h"
-#include "tandem_onnx.pb.h"
 
 namespace tandem {
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "importer/lora/lora.h"
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "graph/tensor.h"
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

@@ -2,6 +2,7 @@
 #include "importer/message/attribute_values.h"
 
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 

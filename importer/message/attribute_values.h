@@ -6,11 +6,11 @@
 
 #include "graph/attributes.h"
 #include "importer/message/external_data.h"
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 
-using AttributeType = onnx::AttributeProto::AttributeType;
+using AttributeType = onnx::AttributeProto_AttributeType;
 AttributeType type_of(const onnx::AttributeProto& proto);  // told by the filled field where the type is absent
 
 // Decodes each attribute once, however often its function is called.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/dtype.h"
 #include "graph/shape.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

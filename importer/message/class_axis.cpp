@@ -1,5 +1,6 @@
 // One function an operator that moves axes; all others leave the classes where they are.
 #include "importer/message/class_axis.h"
+#include "tandem_onnx.pb.h"
 
 #include <algorithm>
 #include <limits>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

@@ -1,4 +1,5 @@
 #include "importer/message/drop_orphans.h"
+#include "tandem_onnx.pb.h"
 
 #include <algorithm>
 

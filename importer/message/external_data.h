@@ -9,7 +9,7 @@
 
 #include "base/file_descriptor.h"
 #include "graph/tensor.h"
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

@@ -10,6 +10,7 @@
 #include "base/file_kind.h"
 #include "base/wire_format.h"
 #include "importer/message/limits.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "importer/message/call_kinds.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

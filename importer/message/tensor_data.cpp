@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "graph/small_types.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

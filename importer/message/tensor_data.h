@@ -4,7 +4,7 @@
 
 #include "graph/tensor.h"
 #include "importer/message/external_data.h"
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "importer/message/limits.h"
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

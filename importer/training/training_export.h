@@ -1,7 +1,7 @@
 // A training step as ONNX's TrainingInfoProto.
 #pragma once
+#include "importer/message/onnx_messages.h"
 #include "importer/message/training_step.h"
-#include "tandem_onnx.pb.h"
 
 namespace tandem {
 

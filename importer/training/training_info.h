@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "importer/message/external_data.h"
+#include "importer/message/onnx_messages.h"
 #include "importer/message/training_step.h"
-#include "tandem_onnx.pb.h"
 
 namespace tandem {
 

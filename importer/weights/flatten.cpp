@@ -12,6 +12,7 @@
 #include "importer/weights/looked_up.h"
 #include "importer/weights/lost_parameters.h"
 #include "importer/weights/tie_weights.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 

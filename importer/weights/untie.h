@@ -5,7 +5,7 @@
 
 #include "importer/flat/flat_model.h"
 #include "importer/message/external_data.h"
-#include "tandem_onnx.pb.h"
+#include "importer/message/onnx_messages.h"
 
 namespace tandem {
 

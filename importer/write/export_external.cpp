@@ -14,6 +14,7 @@
 #include "importer/message/limits.h"
 #include "importer/message/reader.h"
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

@@ -7,6 +7,7 @@
 #include "importer/message/limits.h"
 #include "importer/message/tensor_data.h"
 #include "importer/model_file.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

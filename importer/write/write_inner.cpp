@@ -4,6 +4,7 @@
 #include <map>
 
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem {
 namespace {

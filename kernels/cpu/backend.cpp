@@ -47,8 +47,6 @@ double flops_per_cycle() {
   return isa_rates[0].flops_per_cycle;
 }
 
-std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Fills an operand with what every kernel accepts: numbers in [0.5, 1.5), zero indices and masks.
 void fill_scratch(std::byte* memory, const Operand& operand) {
   const auto bytes = static_cast<std::size_t>(operand.bytes());

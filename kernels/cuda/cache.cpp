@@ -1,23 +1,16 @@
 #include "kernels/cuda/cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 
 namespace tandem::cuda {
 namespace {
-
-std::filesystem::path cache_folder() {
-  if (const char* folder = std::getenv("TANDEM_CACHE")) return folder;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::filesystem::path(cache) / "tandem";
-  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "tandem";
-  return {};
-}
 
 // Stands before the bytes, with the line's end.
 std::string checked(const std::string& bytes) { return concat("tandem ", bytes.size(), ' ', crc32c(0, std::as_bytes(std::span(bytes))), '\n'); }

@@ -1,5 +1,5 @@
-// What took long to make and is kept on disk for the next process: compiled kernels, and plans of cuDNN's. In $TANDEM_CACHE, else
-// $XDG_CACHE_HOME/tandem or ~/.cache/tandem.
+// What took long to make and is kept on disk for the next process: compiled kernels, and plans of cuDNN's: in
+// cache_folder() (base/cache_folder.h).
 #pragma once
 #include <optional>
 #include <string>

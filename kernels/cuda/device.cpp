@@ -125,7 +125,9 @@ class CudaDevice final : public Device {
     return pinned_.back().get();
   }
   // Communication runs first where both could: a late all-reduce delays the update.
-  std::unique_ptr<Stream> create_stream(int index) override { return std::make_unique<CudaStream>(index == 1 ? highest_ : 0); }
+  std::unique_ptr<Stream> create_stream(int index) override {
+    return std::make_unique<CudaStream>(index == communication_stream ? highest_ : 0);
+  }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(); }
 
   bool runs_ahead() const override { return true; }

@@ -69,7 +69,7 @@ class Memory {
 }  // namespace
 
 Timing time_kernel(Device& device, const KernelDescription& d, std::int64_t cache_bytes) {
-  const std::unique_ptr<Stream> stream = device.create_stream(0);
+  const std::unique_ptr<Stream> stream = device.create_stream(compute_stream);
   std::int64_t bytes = std::max<std::int64_t>(d.workspace, 1);
   for (const auto* operands : {&d.inputs, &d.outputs})
     for (const Operand& o : *operands) bytes += o.bytes();

@@ -36,7 +36,7 @@ class Matcher {
     if (rank(p) != rank(f.v) || !equal_leads(shape(p), shape(f.v)) || shape(product.outputs[0]).elements() == 0) return std::nullopt;
     f.scores = shape(p);
     p = through_reshapes(f, p);
-    if (const Node* n = single(p, "DropoutTraining"); n && n->outputs[0] == p) {
+    if (const Node* n = single(p, "DropoutTraining")) {
       f.dropout = graph_[p].producer;
       p = through_reshapes(f, n->inputs[0]);
     }
@@ -61,16 +61,9 @@ class Matcher {
     return a.rank() > 1 && b.rank() > 1 && std::equal(a.end() - 2, a.end(), b.end() - 2);
   }
 
-  const Node* made_by(ValueId v, std::string_view op) const {
-    const NodeId p = graph_[v].producer;
-    return p.present() && graph_[p].op->name == op ? &graph_[p] : nullptr;
-  }
+  const Node* made_by(ValueId v, std::string_view op) const { return tandem::made_by(graph_, v, op); }
   const Node* single(ValueId v, std::string_view op) const { return uses_[v] == 1 ? made_by(v, op) : nullptr; }
-  std::optional<double> number(ValueId v) const {
-    const Value& value = graph_[v];
-    if (value.kind != ValueKind::constant || value.type.shape.elements() != 1 || !is_float(value.type.dtype)) return std::nullopt;
-    return value.data->to_doubles()[0];
-  }
+  std::optional<double> number(ValueId v) const { return known_number(graph_[v]); }
   // v = x · factor: x, else nothing. Of Mul either operand may be the number.
   ValueId unscaled(ValueId v, double& factor) const {
     for (const auto& [op, number_at] : {std::pair{"Mul", 0}, std::pair{"Mul", 1}, std::pair{"Div", 1}}) {

@@ -40,12 +40,8 @@ class Fusing {
  private:
   // What a value is but for its shape.
   ValueId through(ValueId v) const {
-    while (graph_[v].producer.present() && graph_[graph_[v].producer].op->name == "Reshape") v = graph_[graph_[v].producer].inputs[0];
+    while (const Node* const view = made_by(graph_, v, "Reshape")) v = view->inputs[0];
     return v;
-  }
-  const Node* made_by(ValueId v, std::string_view op) const {
-    const NodeId p = graph_[v].producer;
-    return p.present() && graph_[p].op->name == op && graph_[p].outputs[0] == v ? &graph_[p] : nullptr;
   }
   static bool is_8_bit(const Node& product) { return product.attributes.has("fp8"); }  // those have no such form
   bool read_once(ValueId v) const { return readers_[v].size() == 1 && !is_output_[v]; }
@@ -62,7 +58,7 @@ class Fusing {
     const Node& node = graph_[n];
     if (node.op->name == "Relu" || !find(node.op->name, &Activation::op) || joins_a_program(node)) return;  // Relu is the layer's already
     const ValueId x = through(node.inputs[0]);
-    const Node* const product = made_by(x, "InnerProduct");
+    const Node* const product = made_by(graph_, x, "InnerProduct");
     if (product && !product->attributes.has("activation") && !is_8_bit(*product) && product->outputs.size() == 1 && !behind_[graph_[x].producer].present()) behind_[graph_[x].producer] = n;
   }
 
@@ -101,7 +97,7 @@ class Fusing {
     ValueId dy = node.inputs[0];
     for (; read_once(dy) && dy != through(dy); dy = graph_[graph_[dy].producer].inputs[0]) {
     }
-    const Node* const product = made_by(dy, "InnerProductBackwardData");
+    const Node* const product = made_by(graph_, dy, "InnerProductBackwardData");
     if (!product || is_8_bit(*product) || !read_once(dy) || product->inputs.size() > 2 || graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype || graph_[node.inputs[1]].type != graph_[node.outputs[0]].type) return false;
     Node fused = copy_.mapped(*product);
     fused.attributes.set("activation", std::string(activation->op));

@@ -97,8 +97,8 @@ class Writer {
   std::optional<ValueId> unrepeated(ValueId x) {
     const Graph& g = copy_.to;
     const auto before = [&](ValueId v, std::string_view op) {
-      const NodeId p = g[v].producer;
-      return p.present() && g[p].op->name == op ? g[p].inputs[0] : ValueId{};
+      const Node* const node = made_by(g, v, op);
+      return node ? node->inputs[0] : ValueId{};
     };
     const ValueId wide = before(x, "Reshape");
     const ValueId apart = wide.present() ? before(wide, "Expand") : ValueId{};

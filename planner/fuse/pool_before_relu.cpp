@@ -8,11 +8,6 @@
 namespace tandem::pass_rows {
 namespace {
 
-bool is(const Graph& graph, ValueId value, std::initializer_list<std::string_view> ops) {
-  const NodeId producer = graph[value].producer;
-  return producer.present() && std::find(ops.begin(), ops.end(), graph[producer].op->name) != ops.end();
-}
-
 Graph pool_before_relu(const Graph& graph) {
   const auto users = graph.consumers();
   const auto alone = [&](ValueId v) {
@@ -21,23 +16,18 @@ Graph pool_before_relu(const Graph& graph) {
   GraphCopy copy(graph);
   for (const Node& node : graph.nodes) {
     const bool pools = node.op->name == "MaxPool" || node.op->name == "MaxPoolTraining";
-    const ValueId x = pools ? node.inputs[0] : ValueId{};
-    if (!pools || !alone(x) || !is(graph, x, {"Relu"})) {
-      copy.copy(node);
-      continue;
-    }
-    const Node& relu = graph[graph[x].producer];
-    if (is(graph, relu.inputs[0], {"BatchNormalization", "BatchNormalizationTraining"})) {
+    const Node* const relu = pools && alone(node.inputs[0]) ? made_by(graph, node.inputs[0], "Relu") : nullptr;
+    if (!relu || made_by(graph, relu->inputs[0], "BatchNormalization") || made_by(graph, relu->inputs[0], "BatchNormalizationTraining")) {
       copy.copy(node);
       continue;
     }
     Node pool = node;
-    pool.inputs[0] = relu.inputs[0];
+    pool.inputs[0] = relu->inputs[0];
     copy.copy(pool);
     const ValueId pooled = copy.map(node.outputs[0]);
     const std::string name = copy.to[pooled].name;
     copy.to[pooled].name = name + "/pooled";
-    const NodeId id = copy.to.add_node(*relu.op, relu.name, relu.attributes, {pooled}, 1, relu.origin);
+    const NodeId id = copy.to.add_node(*relu->op, relu->name, relu->attributes, {pooled}, 1, relu->origin);
     const ValueId y = copy.to[id].outputs[0];
     copy.to[y].name = name;
     copy.set(node.outputs[0], y);

@@ -13,11 +13,6 @@ struct Form {
   bool joined;  // y itself is not detached
 };
 
-const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
-  const NodeId producer = graph[v].producer;
-  return producer.present() && graph[producer].op->name == op ? &graph[producer] : nullptr;
-}
-
 std::optional<Form> form_of(const Graph& graph, const Node& node) {
   const auto alike = [&](ValueId v) { return graph[v].type == graph[node.outputs[0]].type; };
   const bool adds = node.op->name == "Add";

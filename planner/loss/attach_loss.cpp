@@ -7,105 +7,16 @@
 #include <algorithm>
 #include <limits>
 
-#include "planner/loss/labels.h"
+#include "planner/loss/loss_rows.h"
 #include "planner/rewrite/pass.h"
 
 namespace tandem {
 namespace {
 
-// Classes last, all other axes merged: [M, C].
-ValueId as_rows(GraphBuilder& b, ValueId x, int axis) {
-  const int rank = b.shape(x).rank();
-  const std::int64_t classes = b.shape(x)[axis];
-  if (axis != rank - 1) {
-    Ints perm;
-    for (int i = 0; i < rank; ++i)
-      if (i != axis) perm.push_back(i);
-    perm.push_back(axis);
-    // Nothing moves where all axes behind the classes have one element.
-    bool moves = false;
-    for (int i = axis + 1; i < rank; ++i) moves = moves || b.shape(x)[i] != 1;
-    if (moves) x = b.transpose(x, perm);
-  }
-  return b.reshape(x, Shape{classes == 0 ? 0 : b.shape(x).elements() / classes, classes});
-}
-
-// One loss and what it is attached to: the logits of all samples, each as l.scores says.
-struct Context {
-  GraphBuilder& b;
-  const Labels& l;
-  const LossRow& row;
-  std::int64_t samples;
+struct Context : LossContext {
   double scale;  // 1 / global batch
 };
-
-// A loss as rows, so many of each sample, with the weight of each row; absent: all count alike.
-struct Rows {
-  ValueId losses, weights;
-};
-
-Shape for_all(const Context& c, const Shape& sample) {
-  Shape all = sample;
-  all.dims.insert(all.dims.begin(), c.samples);
-  return all;
-}
-
-ValueId labels_input(const Context& c) {
-  return c.b.input(c.l.input(), {c.l.sample->dtype, for_all(c, c.l.sample->shape)}, ValueRole::label, c.l.output);
-}
-
-ValueId constant(GraphBuilder& b, const std::vector<double>& values, DType dtype) {
-  Tensor t(TensorType{DType::float64, Shape{static_cast<std::int64_t>(values.size())}});
-  std::copy(values.begin(), values.end(), t.write<double>().begin());
-  return b.graph().add_constant(concat("loss/constant", b.graph().values.size()), t.cast(dtype));
-}
-
-ValueId cast(GraphBuilder& b, ValueId x, DType dtype) {
-  return b.type(x).dtype == dtype ? x : b.emit("Cast", {x}, {{"to", static_cast<std::int64_t>(dtype)}});
-}
-
-// 1 where the label counts
-ValueId counted(const Context& c, ValueId labels, DType dtype) {
-  const ValueId ignored = c.b.emit("Equal", {labels, c.b.scalar(static_cast<double>(*c.l.ignore), DType::int64)});
-  return c.b.add(c.b.neg(cast(c.b, ignored, dtype)), 1.0);
-}
-
-// [M,C] of indices [M]: 1 at the class; nowhere for one that is ignored
-ValueId one_hot(GraphBuilder& b, ValueId labels, std::int64_t classes, DType dtype) {
-  Tensor all(TensorType{DType::int64, Shape{1, classes}});
-  std::int64_t i = 0;
-  for (std::int64_t& v : all.write<std::int64_t>()) v = i++;
-  const ValueId numbers = b.graph().add_constant(concat("loss/classes", b.graph().values.size()), all);
-  return cast(b, b.emit("Equal", {b.reshape(labels, Shape{b.shape(labels)[0], 1}), numbers}), dtype);
-}
-
-Rows class_rows(const Context& c, ValueId rows, ValueId labels) {
-  GraphBuilder& b = c.b;
-  const DType dtype = b.type(rows).dtype;
-  const bool dense = is_float(b.type(labels).dtype);
-  const std::int64_t classes = b.shape(rows)[1];
-  Rows r;
-  ValueId t = dense ? labels : one_hot(b, labels, classes, dtype);
-  const ValueId weights = c.l.class_weights.empty() ? ValueId{} : constant(b, c.l.class_weights, dtype);
-  const ValueId mask = c.l.ignore ? counted(c, labels, dtype) : ValueId{};
-  if (mask.present() && *c.l.ignore >= 0 && *c.l.ignore < classes) t = b.mul(t, b.reshape(mask, Shape{b.shape(rows)[0], 1}));  // it names a class
-  if (weights.present() && !dense) r.weights = b.reduce_sum(b.mul(t, weights), {1}, false);
-  if (mask.present() && !weights.present()) r.weights = mask;
-  if (c.l.smoothing > 0) {
-    const double even = c.l.smoothing / static_cast<double>(classes);
-    t = b.mul(t, 1 - c.l.smoothing);
-    t = mask.present() ? b.add(t, b.reshape(b.mul(mask, even), Shape{b.shape(rows)[0], 1})) : b.add(t, even);
-  }
-  const bool inside = c.l.loss == "softmax-cross-entropy";  // is linear in its labels
-  if (weights.present() && inside) t = b.mul(t, weights);
-  r.losses = c.row.build(b, rows, t, c.l.values());
-  if (inside) return r;
-  if (r.weights.present())
-    r.losses = b.mul(r.losses, r.weights);
-  else if (weights.present())
-    r.losses = b.mul(r.losses, b.reduce_sum(b.mul(t, weights), {1}, false));
-  return r;
-}
+Context context_of(const Context& c, const Labels& l) { return {{c.b, l, c.row, c.samples}, c.scale}; }
 
 // The mean of all elements, of samples that count alike.
 ValueId element_mean(const Context& c, ValueId each) {
@@ -115,43 +26,20 @@ ValueId element_mean(const Context& c, ValueId each) {
 }
 
 // The mean over each sample's elements; where samples count alike, the elements themselves.
-Rows element_rows(const Context& c, ValueId value) {
+LossRows element_rows(const Context& c, ValueId value) {
   GraphBuilder& b = c.b;
-  const ValueId x = b.reshape(value, for_all(c, c.l.scores));
-  const DType dtype = b.type(x).dtype;
-  ValueId t = labels_input(c);
-  if (!is_float(b.type(t).dtype)) t = b.reshape(cast(b, t, dtype), b.shape(x));  // one output a sample: class indices 0 and 1
-  Rows r;
+  LossRows r = element_losses(c, value);
+  if (!c.l.weighted && !r.weights.present()) return r;
   const std::int64_t each = c.l.scores.elements();
   const Shape flat{c.samples, each};
-  if (!c.l.class_weights.empty()) {
-    const std::vector<double>& w = c.l.class_weights;
-    r.weights = b.reshape(b.add(b.mul(t, w[1] - w[0]), w[0]), Shape{c.samples});
-  }
-  if (c.l.smoothing > 0) t = b.add(b.mul(t, 1 - c.l.smoothing), c.l.smoothing / 2);
-  r.losses = c.row.build(b, x, t, c.l.values());
-  if (!c.l.weighted && !r.weights.present()) return r;
   r.losses = b.reshape(r.losses, flat);
   r.losses = each == 1 ? b.reshape(r.losses, Shape{c.samples}) : b.mul(b.reduce_sum(r.losses, {1}, false), 1.0 / static_cast<double>(std::max<std::int64_t>(1, each)));
   if (r.weights.present()) r.losses = b.mul(r.losses, r.weights);
   return r;
 }
 
-// Of a value [N,...] as rows of its last axis, or of all of a sample.
-Rows axis_rows(const Context& c, ValueId value) {
-  GraphBuilder& b = c.b;
-  const std::int64_t each = c.row.over == LossOver::last ? c.l.scores[c.l.scores.rank() - 1] : c.l.scores.elements();
-  const Shape flat{each == 0 ? 0 : b.shape(value).elements() / each, each};
-  return {.losses = c.row.build(b, b.reshape(value, flat), c.l.sample ? b.reshape(labels_input(c), flat) : ValueId{}, c.l.values()), .weights = {}};
-}
-
-// Of [N,T,C].
-Rows sequence_rows(const Context& c, ValueId value) {
-  return {.losses = c.row.build(c.b, c.b.reshape(value, for_all(c, c.l.scores)), labels_input(c), c.l.values()), .weights = {}};
-}
-
 // sum(losses) / sum(weights), by samples' weights too; with none of them the sum times scale, by rows of a sample.
-ValueId mean_of(const Context& c, Rows r) {
+ValueId mean_of(const Context& c, LossRows r) {
   GraphBuilder& b = c.b;
   const std::int64_t all = b.shape(r.losses)[0], each = c.samples == 0 ? 1 : all / c.samples;
   const auto total = [&](ValueId x) { return b.reduce_sum(x, {0}, false); };
@@ -159,7 +47,7 @@ ValueId mean_of(const Context& c, Rows r) {
   ValueId divisor;
   const DType dtype = b.type(r.losses).dtype;
   if (c.l.weighted) {
-    const ValueId weights = b.reshape(cast(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::sample_weight), dtype), Shape{c.samples, 1});
+    const ValueId weights = b.reshape(cast_to(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::sample_weight), dtype), Shape{c.samples, 1});
     const auto times = [&](ValueId x) { return b.reshape(b.mul(b.reshape(x, Shape{c.samples, each}), weights), Shape{all}); };
     r.losses = times(r.losses);
     divisor = r.weights.present() ? total(times(r.weights)) : b.mul(total(b.reshape(weights, Shape{c.samples})), static_cast<double>(each));
@@ -202,7 +90,7 @@ Loss classes_loss(const Context& c, ValueId logits, bool accuracy) {
 // Right where a value above 0 meets a label above a half.
 ValueId count_binary(const Context& c, ValueId value) {
   GraphBuilder& b = c.b;
-  const ValueId x = b.reshape(value, Shape{c.samples, 1}), t = b.reshape(cast(b, labels_input(c), b.type(x).dtype), Shape{c.samples, 1});
+  const ValueId x = b.reshape(value, Shape{c.samples, 1}), t = b.reshape(cast_to(b, labels_input(c), b.type(x).dtype), Shape{c.samples, 1});
   const ValueId rows = b.emit("Concat", {b.mul(x, 0.0), x}, {{"axis", std::int64_t{1}}});
   return b.emit("CountCorrect", {rows, b.emit("Concat", {b.add(b.neg(t), 1.0), t}, {{"axis", std::int64_t{1}}})});
 }
@@ -223,23 +111,17 @@ ValueId file_loss_of(const Context& c, ValueId value) {
   if (!c.l.by_sample) return b.reshape(value, Shape{});
   Labels plain = c.l;
   plain.weighted = c.l.weighted && !c.l.weighs_itself;
-  return mean_of({b, plain, c.row, c.samples, c.scale}, {.losses = b.reshape(value, Shape{b.shape(value).elements()}), .weights = {}});
-}
-
-// What the softmax of these scores is.
-ValueId logarithm(GraphBuilder& b, ValueId probabilities) {
-  constexpr double least = std::numeric_limits<float>::min();
-  return b.emit("Log", {b.emit("Max", {probabilities, b.scalar(least, b.type(probabilities).dtype)})});
+  return mean_of(context_of(c, plain), {.losses = b.reshape(value, Shape{b.shape(value).elements()}), .weights = {}});
 }
 
 Loss loss_of(const Context& c, ValueId value, bool accuracy) {
-  if (c.l.probabilities) value = logarithm(c.b, value);
+  if (c.l.probabilities) value = log_of_probabilities(c.b, value);
   if (c.l.of_file()) return {.loss = file_loss_of(c, value), .correct = {}, .counted = {}};
   switch (c.row.over) {
     case LossOver::batch: return {.loss = model_loss(c, value), .correct = {}, .counted = {}};
     case LossOver::classes: return classes_loss(c, value, accuracy);
     case LossOver::elements: {
-      const Rows rows = element_rows(c, value);
+      const LossRows rows = element_rows(c, value);
       Loss loss{.loss = c.l.weighted || rows.weights.present() ? mean_of(c, rows) : element_mean(c, rows.losses), .correct = {}, .counted = {}};
       if (accuracy && c.row.labels == LabelKind::binary && c.l.scores.elements() == 1) loss.correct = count_binary(c, value);
       return loss;
@@ -256,7 +138,7 @@ namespace {
 // T² · Σ p (log p - log q), the mean over rows
 ValueId distilled(GraphBuilder& b, ValueId student, ValueId teacher, int axis, const Distillation& d) {
   const auto log_softmax = [&](ValueId x) { return b.emit("LogSoftmax", {b.mul(as_rows(b, x, axis), 1 / d.temperature)}, {{"axis", std::int64_t{-1}}}); };
-  const ValueId q = log_softmax(student), p = log_softmax(cast(b, teacher, b.type(student).dtype));
+  const ValueId q = log_softmax(student), p = log_softmax(cast_to(b, teacher, b.type(student).dtype));
   const ValueId each = b.reduce_sum(b.mul(b.emit("Exp", {p}), b.sub(p, q)), {1}, false);
   return b.mul(b.reduce_sum(each, {0}, false), d.temperature * d.temperature / static_cast<double>(std::max<std::int64_t>(1, b.shape(each)[0])));
 }
@@ -273,7 +155,7 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
     const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state, step_shares);
     const auto at = static_cast<std::int64_t>(i);
     const ValueId share = means == 1 ? shares : b.emit("Slice", {shares}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
-    return b.mul(mean, cast(b, b.reshape(share, Shape{}), b.type(mean).dtype));
+    return b.mul(mean, cast_to(b, b.reshape(share, Shape{}), b.type(mean).dtype));
   };
   const std::vector<GraphOutput> values = graph.outputs;
   graph.outputs.erase(graph.outputs.begin() + 1, graph.outputs.end());
@@ -281,7 +163,7 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
   bool counts = false;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const Labels& l = losses[i];
-    Loss loss = loss_of({b, l, loss_row(l.loss), samples, scale}, values[i], accuracy && !counts);
+    Loss loss = loss_of({{b, l, loss_row(l.loss), samples}, scale}, values[i], accuracy && !counts);
     loss.loss = in_step(loss.loss, i);
     const ValueId part = l.share == 1 ? loss.loss : b.mul(loss.loss, l.share);
     total = total.present() ? b.add(total, part) : part;

@@ -97,43 +97,8 @@ class Composing {
   ValueId same_, count_;
 };
 
-double log_of_sum(std::initializer_list<double> list) {
-  const double top = std::max(list);
-  if (std::isinf(top)) return top;
-  double sum = 0;
-  for (const double v : list) sum += std::exp(v - top);
-  return top + std::log(sum);
-}
-
 }  // namespace
 
 ValueId ctc(GraphBuilder& b, ValueId x, ValueId t, const Ctc& options) { return Composing(b, x, t, options).run(); }
-
-double ctc(std::span<const double> x, std::int64_t classes, std::span<const std::int64_t> t, const Ctc& o) {
-  constexpr double none = -std::numeric_limits<double>::infinity();
-  const std::int64_t blank = o.blank < 0 ? o.blank + classes : o.blank;
-  std::vector<std::int64_t> extended{blank};
-  for (const std::int64_t label : t) {
-    if (label == o.padding) continue;
-    extended.push_back(label);
-    extended.push_back(blank);
-  }
-  const std::size_t c = static_cast<std::size_t>(classes), places = extended.size();
-  std::vector<double> a(places, none), next(places);
-  for (std::size_t at = 0; at < x.size(); at += c) {
-    const double top = *std::max_element(x.begin() + static_cast<std::ptrdiff_t>(at), x.begin() + static_cast<std::ptrdiff_t>(at + c));
-    double sum = 0;
-    for (std::size_t k = 0; k < c; ++k) sum += std::exp(x[at + k] - top);
-    for (std::size_t k = 0; k < places; ++k) {
-      const bool skips = k > 1 && extended[k] != blank && extended[k] != extended[k - 2];
-      const double before = at == 0 ? (k < 2 ? 0 : none) : log_of_sum({a[k], k > 0 ? a[k - 1] : none, skips ? a[k - 2] : none});
-      next[k] = before + x[at + static_cast<std::size_t>(extended[k])] - top - std::log(sum);
-    }
-    std::swap(a, next);
-  }
-  const double loss = -log_of_sum({a[places - 1], places > 1 ? a[places - 2] : none});
-  if (std::isinf(loss) && o.zero_infinity) return 0;
-  return o.per_label ? loss / std::max(1.0, static_cast<double>(places / 2)) : loss;
-}
 
 }  // namespace tandem

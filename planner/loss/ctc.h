@@ -2,8 +2,6 @@
 // with T places, of the product of the probabilities of the classes that stand there. Between labels may stand blanks, and must
 // between two alike.
 #pragma once
-#include <span>
-
 #include "graph/operator.h"
 
 namespace tandem {
@@ -18,7 +16,5 @@ struct Ctc {
 // Of scores x [N,T,C] and labels t [N,S] (int64), [N]. The recursion's turns stand one behind the other in the graph, T of them;
 // its gradient comes of their operators. All is float32, or x's type where that is wider; what cannot be is 1e-30, not 0.
 ValueId ctc(GraphBuilder& b, ValueId x, ValueId t, const Ctc& options);
-// The same of one sample, in double.
-double ctc(std::span<const double> x, std::int64_t classes, std::span<const std::int64_t> t, const Ctc& options);
 
 }  // namespace tandem

@@ -24,14 +24,6 @@ Shape without(const Shape& s, int axis) {
   return out;
 }
 
-std::int64_t largest_slice(const CompileOptions& o) {
-  if (o.devices.empty()) return std::max<std::int64_t>(1, o.batch);
-  std::vector<double> weights;
-  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
-  const std::vector<std::int64_t> sizes = slice_sizes(o.batch, weights);
-  return std::max<std::int64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
-}
-
 // A model's graph and the one for twice the samples.
 struct Pair {
   Graph graph;
@@ -39,7 +31,7 @@ struct Pair {
   std::int64_t samples;
 };
 Pair pair_of(const GraphSource& source, const CompileOptions& o) {
-  const std::int64_t samples = largest_slice(o);
+  const std::int64_t samples = std::max<std::int64_t>(1, o.batch);
   return {source(samples), doubled(source, samples), samples};
 }
 

@@ -1,4 +1,3 @@
-// A row's two functions say the same formula: for graphs, and in double.
 #include "planner/loss/losses.h"
 
 #include <algorithm>
@@ -33,27 +32,7 @@ ValueId sign(B& b, ValueId t) {
   return b.add(b.mul(positive, 2.0), -1.0);
 }
 
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
-double sign(double t) { return t > 0 ? 1 : -1; }
-double difference(const HostRow& r) { return r.x[0] - r.t[0]; }
-double dot(std::span<const double> a, std::span<const double> b) {
-  double s = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) s += a[i] == 0 || b[i] == 0 ? 0 : a[i] * b[i];
-  return s;
-}
-double log_of_sum(std::span<const double> x) {
-  const double top = *std::max_element(x.begin(), x.end());
-  double s = 0;
-  for (const double v : x) s += std::exp(v - top);
-  return top + std::log(s);
-}
 // -sum t log softmax(x)
-double cross_entropy(const HostRow& r) {
-  const double log_sum = log_of_sum(r.x);
-  double s = 0;
-  for (std::size_t i = 0; i < r.x.size(); ++i) s += r.t[i] == 0 ? 0 : r.t[i] * (log_sum - r.x[i]);
-  return s;
-}
 ValueId cross_entropy(B& b, ValueId x, ValueId t) { return b.neg(sum(b, b.mul(log_softmax(b, x), t))); }
 
 // m (a - m/2), a = |d|, m = min(a, delta)
@@ -61,23 +40,14 @@ ValueId huber(B& b, ValueId x, ValueId t, double delta) {
   const ValueId a = absolute(b, b.sub(x, t)), m = minimum(b, a, delta);
   return b.mul(m, b.sub(a, b.mul(m, 0.5)));
 }
-double huber(const HostRow& r, double delta) {
-  const double a = std::abs(difference(r)), m = std::min(a, delta);
-  return m * (a - m / 2);
-}
 
 // softplus(x) - x t; with a weight w of what is yes: (1-t) x + (1 + (w-1) t) softplus(-x)
 ValueId binary(B& b, ValueId x, ValueId t, double w) {
   if (w == 1) return b.sub(softplus(b, x), b.mul(x, t));
   return b.add(b.mul(b.add(b.neg(t), 1.0), x), b.mul(b.add(b.mul(t, w - 1), 1.0), softplus(b, b.neg(x))));
 }
-double binary(const HostRow& r, double w) {
-  const double x = r.x[0], t = r.t[0];
-  return (1 - t) * x + (1 + (w - 1) * t) * softplus(-x);
-}
 
 ValueId margin_of(B& b, ValueId x, ValueId t) { return relu(b, b.add(b.neg(b.mul(x, sign(b, t))), 1.0)); }
-double margin_of(const HostRow& r) { return std::max(0.0, 1 - r.x[0] * sign(r.t[0])); }
 
 // |a - p + 1e-6|, |a - n + 1e-6| of [M,3,D]
 constexpr double apart = 1e-6;
@@ -97,117 +67,70 @@ const std::vector<LossRow>& table() {
   static const std::vector<LossRow> rows = {
     {"softmax-cross-entropy", "crossentropy ce crossentropyloss categoricalcrossentropy sparsecategoricalcrossentropy nll nllloss logloss",
      "-log softmax(x) at the class", LabelKind::classes, LossOver::classes, OutputKind::softmax, 0, infinite, {},
-     [](B& b, ValueId x, ValueId t, const P&) { return cross_entropy(b, x, t); },
-     [](const HostRow& r, const P&) { return cross_entropy(r); }},
+     [](B& b, ValueId x, ValueId t, const P&) { return cross_entropy(b, x, t); }},
     {"binary-cross-entropy", "bce bceloss bcewithlogits bcewithlogitsloss binarycrossentropy sigmoidcrossentropy multilabelsoftmargin multilabelsoftmarginloss",
      "-t log p - (1-t) log(1-p), p = sigmoid(x); :pos-weight=W counts t W times", LabelKind::binary, LossOver::elements, OutputKind::sigmoid, 0, 1, {{"pos-weight", 1}},
-     [](B& b, ValueId x, ValueId t, const P& p) { return binary(b, x, t, p["pos-weight"]); },
-     [](const HostRow& r, const P& p) { return binary(r, p["pos-weight"]); }},
+     [](B& b, ValueId x, ValueId t, const P& p) { return binary(b, x, t, p["pos-weight"]); }},
     {"mse", "mseloss meansquarederror l2 l2loss", "(x-t)^2", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {},
-     [](B& b, ValueId x, ValueId t, const P&) { const ValueId d = b.sub(x, t); return b.mul(d, d); },
-     [](const HostRow& r, const P&) { return difference(r) * difference(r); }},
+     [](B& b, ValueId x, ValueId t, const P&) { const ValueId d = b.sub(x, t); return b.mul(d, d); }},
     {"l1", "l1loss mae meanabsoluteerror", "|x-t|", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {},
-     [](B& b, ValueId x, ValueId t, const P&) { return absolute(b, b.sub(x, t)); },
-     [](const HostRow& r, const P&) { return std::abs(difference(r)); }},
+     [](B& b, ValueId x, ValueId t, const P&) { return absolute(b, b.sub(x, t)); }},
     {"smooth-l1", "smoothl1loss", "d^2/(2 beta) below beta, else |d| - beta/2", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {{"beta", 1}},
-     [](B& b, ValueId x, ValueId t, const P& p) { return b.mul(huber(b, x, t, p["beta"]), 1 / p["beta"]); },
-     [](const HostRow& r, const P& p) { return huber(r, p["beta"]) / p["beta"]; }},
+     [](B& b, ValueId x, ValueId t, const P& p) { return b.mul(huber(b, x, t, p["beta"]), 1 / p["beta"]); }},
     {"huber", "huberloss", "d^2/2 below delta, else delta (|d| - delta/2)", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {{"delta", 1}},
-     [](B& b, ValueId x, ValueId t, const P& p) { return huber(b, x, t, p["delta"]); },
-     [](const HostRow& r, const P& p) { return huber(r, p["delta"]); }},
+     [](B& b, ValueId x, ValueId t, const P& p) { return huber(b, x, t, p["delta"]); }},
     {"log-cosh", "logcosh", "log cosh(x-t)", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {},
-     [](B& b, ValueId x, ValueId t, const P&) { const ValueId d = b.sub(x, t); return b.add(b.add(d, softplus(b, b.mul(d, -2.0))), -std::log(2.0)); },
-     [](const HostRow& r, const P&) { return difference(r) + softplus(-2 * difference(r)) - std::log(2.0); }},
+     [](B& b, ValueId x, ValueId t, const P&) { const ValueId d = b.sub(x, t); return b.add(b.add(d, softplus(b, b.mul(d, -2.0))), -std::log(2.0)); }},
     {"poisson", "poissonnll poissonnllloss", "exp(x) - t x; :log=0 where the output is the rate itself, as Keras's: x - t log(x + 1e-8)", LabelKind::numbers, LossOver::elements, OutputKind::plain, 0, infinite, {{"log", 1}},
-     [](B& b, ValueId x, ValueId t, const P& p) { return p["log"] != 0 ? b.sub(b.emit("Exp", {x}), b.mul(t, x)) : b.sub(x, b.mul(t, logarithm(b, b.add(x, 1e-8)))); },
-     [](const HostRow& r, const P& p) { return p["log"] != 0 ? std::exp(r.x[0]) - r.t[0] * r.x[0] : r.x[0] - r.t[0] * std::log(r.x[0] + 1e-8); }},
+     [](B& b, ValueId x, ValueId t, const P& p) { return p["log"] != 0 ? b.sub(b.emit("Exp", {x}), b.mul(t, x)) : b.sub(x, b.mul(t, logarithm(b, b.add(x, 1e-8)))); }},
     {"focal", "focalloss categoricalfocalcrossentropy", "-alpha (1-p)^gamma log p at the class, p = softmax(x)", LabelKind::classes, LossOver::classes, OutputKind::softmax, 0, infinite, {{"gamma", 2}, {"alpha", 1}},
      [](B& b, ValueId x, ValueId t, const P& p) {
        const ValueId ce = cross_entropy(b, x, t), rest = b.add(b.neg(b.emit("Exp", {b.neg(ce)})), 1.0);
        return b.mul(b.mul(power(b, rest, p["gamma"]), ce), p["alpha"]);
-     },
-     [](const HostRow& r, const P& p) { const double ce = cross_entropy(r); return p["alpha"] * std::pow(-std::expm1(-ce), p["gamma"]) * ce; }},
+     }},
     {"binary-focal", "sigmoidfocal sigmoidfocalloss binaryfocalcrossentropy", "binary-cross-entropy times (1-p)^gamma, alpha where t is 1, 1-alpha where 0 (alpha=-1: neither)", LabelKind::binary, LossOver::elements, OutputKind::sigmoid, 0, 1, {{"gamma", 2}, {"alpha", 0.25}},
      [](B& b, ValueId x, ValueId t, const P& p) {
        const ValueId s = b.emit("Sigmoid", {x}), wrong = b.sub(b.add(s, t), b.mul(b.mul(s, t), 2.0));
        const ValueId loss = b.mul(binary(b, x, t, 1), power(b, wrong, p["gamma"]));
        const double a = p["alpha"];
        return a < 0 ? loss : b.mul(loss, b.add(b.mul(t, 2 * a - 1), 1 - a));
-     },
-     [](const HostRow& r, const P& p) {
-       const double s = 1 / (1 + std::exp(-r.x[0])), t = r.t[0], a = p["alpha"];
-       return binary(r, 1) * std::pow(s + t - 2 * s * t, p["gamma"]) * (a < 0 ? 1 : a * t + (1 - a) * (1 - t));
      }},
     {"kl-divergence", "kldivloss kldiv kldivergence kl", "sum t (log t - log softmax(x)), as KLDivLoss's batchmean of log_softmax", LabelKind::shares, LossOver::classes, OutputKind::softmax, 0, infinite, {},
-     [](B& b, ValueId x, ValueId t, const P&) { return sum(b, b.mul(t, b.sub(logarithm(b, maximum(b, t, tiny)), log_softmax(b, x)))); },
-     [](const HostRow& r, const P&) {
-       double s = cross_entropy(r);
-       for (const double t : r.t) s += t == 0 ? 0 : t * std::log(t);
-       return s;
-     }},
+     [](B& b, ValueId x, ValueId t, const P&) { return sum(b, b.mul(t, b.sub(logarithm(b, maximum(b, t, tiny)), log_softmax(b, x)))); }},
     {"hinge", "hingeloss", "max(0, 1 - s x), s = 1 where t > 0, else -1", LabelKind::binary, LossOver::elements, OutputKind::plain, -1, 1, {},
-     [](B& b, ValueId x, ValueId t, const P&) { return margin_of(b, x, t); },
-     [](const HostRow& r, const P&) { return margin_of(r); }},
+     [](B& b, ValueId x, ValueId t, const P&) { return margin_of(b, x, t); }},
     {"squared-hinge", "squaredhingeloss", "hinge squared", LabelKind::binary, LossOver::elements, OutputKind::plain, -1, 1, {},
-     [](B& b, ValueId x, ValueId t, const P&) { const ValueId m = margin_of(b, x, t); return b.mul(m, m); },
-     [](const HostRow& r, const P&) { return margin_of(r) * margin_of(r); }},
+     [](B& b, ValueId x, ValueId t, const P&) { const ValueId m = margin_of(b, x, t); return b.mul(m, m); }},
     {"soft-margin", "softmarginloss", "log(1 + exp(-s x)), s = 1 where t > 0, else -1", LabelKind::binary, LossOver::elements, OutputKind::plain, -1, 1, {},
-     [](B& b, ValueId x, ValueId t, const P&) { return softplus(b, b.neg(b.mul(x, sign(b, t)))); },
-     [](const HostRow& r, const P&) { return softplus(-r.x[0] * sign(r.t[0])); }},
+     [](B& b, ValueId x, ValueId t, const P&) { return softplus(b, b.neg(b.mul(x, sign(b, t)))); }},
     {"categorical-hinge", "", "max(0, 1 + largest (1-t) x - sum t x), Keras's", LabelKind::classes, LossOver::classes, OutputKind::plain, 0, 1, {},
      [](B& b, ValueId x, ValueId t, const P&) {
        return relu(b, b.add(b.sub(largest(b, b.mul(b.add(b.neg(t), 1.0), x)), sum(b, b.mul(t, x))), 1.0));
-     },
-     [](const HostRow& r, const P&) {
-       double wrong = -infinite;
-       for (std::size_t i = 0; i < r.x.size(); ++i) wrong = std::max(wrong, (1 - r.t[i]) * r.x[i]);
-       return std::max(0.0, 1 + wrong - dot(r.t, r.x));
      }},
     {"multi-margin", "multimarginloss", "sum over other classes max(0, margin - x_y + x_c) / classes, PyTorch's", LabelKind::classes, LossOver::classes, OutputKind::plain, 0, 1, {{"margin", 1}},
      [](B& b, ValueId x, ValueId t, const P& p) {
        const ValueId over = relu(b, b.add(b.sub(x, column(b, sum(b, b.mul(t, x)))), p["margin"]));
        return b.mul(sum(b, b.mul(b.add(b.neg(t), 1.0), over)), 1.0 / static_cast<double>(b.shape(x)[1]));
-     },
-     [](const HostRow& r, const P& p) {
-       double s = 0;
-       for (std::size_t i = 0; i < r.x.size(); ++i) s += (1 - r.t[i]) * std::max(0.0, p["margin"] - dot(r.t, r.x) + r.x[i]);
-       return s / static_cast<double>(r.x.size());
      }},
     {"cosine", "cosinesimilarity cosineembedding cosineembeddingloss cosinedistance", "1 - x.t / (|x| |t|), over the last axis", LabelKind::numbers, LossOver::last, OutputKind::plain, -infinite, infinite, {},
      [](B& b, ValueId x, ValueId t, const P&) {
        constexpr double least = 1e-16;  // of squares
        const auto norm = [&](ValueId v) { return b.emit("Sqrt", {maximum(b, sum(b, b.mul(v, v)), least)}); };
        return b.add(b.neg(b.div(sum(b, b.mul(x, t)), b.mul(norm(x), norm(t)))), 1.0);
-     },
-     [](const HostRow& r, const P&) {
-       const auto norm = [](std::span<const double> v) { return std::max(1e-8, std::sqrt(dot(v, v))); };
-       return 1 - dot(r.x, r.t) / (norm(r.x) * norm(r.t));
      }},
     {"triplet", "tripletloss tripletmargin tripletmarginloss", "max(0, |a-p| - |a-n| + margin) of a value [N,3,...] or of three, a+p+n=triplet", LabelKind::none, LossOver::sample, OutputKind::plain, 0, 0, {{"margin", 1}},
      [](B& b, ValueId x, ValueId, const P& p) {
        const Shape s = b.shape(x);
        const ValueId three = b.reshape(x, Shape{s[0], 3, s[1] / 3});
        return relu(b, b.add(b.sub(distance(b, three, {1, -1, 0}), distance(b, three, {1, 0, -1})), p["margin"]));
-     },
-     [](const HostRow& r, const P& p) {
-       const std::size_t n = r.x.size() / 3;
-       const auto distance_to = [&](std::size_t k) {
-         double s = 0;
-         for (std::size_t i = 0; i < n; ++i) s += (r.x[i] - r.x[k * n + i] + apart) * (r.x[i] - r.x[k * n + i] + apart);
-         return std::sqrt(s);
-       };
-       return std::max(0.0, distance_to(1) - distance_to(2) + p["margin"]);
      }},
     {"ctc", "ctcloss", "-log of all alignments' probability, of scores [N,T,C] or [T,N,C] and padded rows of labels; :padding=-1:blank=0 (-1: the last class), :zero-infinity=1, :per-label=0 as Keras's", LabelKind::sequence, LossOver::sequence, OutputKind::softmax, -infinite, infinite,
      {{"blank", 0}, {"padding", -1}, {"zero-infinity", 0}, {"per-label", 1}},
-     [](B& b, ValueId x, ValueId t, const P& p) { return ctc(b, x, t, ctc_of(p)); },
-     [](const HostRow& r, const P& p) { return ctc(r.x, r.classes, r.sequence, ctc_of(p)); }},
+     [](B& b, ValueId x, ValueId t, const P& p) { return ctc(b, x, t, ctc_of(p)); }},
     {file_loss, "", "that of an ONNX file: one number, or one for each sample", LabelKind::none, LossOver::batch, OutputKind::plain, -infinite, infinite, {},
-     [](B&, ValueId x, ValueId, const P&) { return x; },
-     [](const HostRow& r, const P&) { return r.x[0]; }},
+     [](B&, ValueId x, ValueId, const P&) { return x; }},
     {"output", "", "the value itself: the model computes its loss", LabelKind::none, LossOver::batch, OutputKind::plain, 0, 0, {},
-     [](B&, ValueId x, ValueId, const P&) { return x; },
-     [](const HostRow& r, const P&) { return r.x[0]; }},
+     [](B&, ValueId x, ValueId, const P&) { return x; }},
   };
   // clang-format on
   return rows;

@@ -1,5 +1,5 @@
-// The losses there are, one row each: what labels they take, how a training graph computes them and, in double, how
-// evaluation does on the host. Gradients come of the operators they are composed of.
+// The losses there are, one row each: what labels they take, and how the graphs of training and of evaluation compute them. Gradients
+// come of the operators they are composed of.
 #pragma once
 #include <limits>
 #include <map>
@@ -53,13 +53,6 @@ struct LossParameter {
 };
 
 struct LossRow;
-// Rows of numbers on the host.
-struct HostRow {
-  std::span<const double> x, t;  // scores (logits where they are classes'), labels (one-hot where they are classes')
-  std::int64_t classes = 0;                   // of a sequence
-  std::span<const std::int64_t> sequence{};   // its labels
-};
-
 // The parameters of a loss, those not given as its row has them.
 class LossValues {
  public:
@@ -83,7 +76,6 @@ struct LossRow {
   // Of x and t of one shape (elements), of [N,T,C] and [N,S] to [N] (sequence), or as rows [M,C] to [M] (else; t is absent where
   // there are no labels).
   ValueId (*build)(GraphBuilder&, ValueId x, ValueId t, const LossValues&);
-  double (*host)(const HostRow&, const LossValues&);  // of one element, or of a row
 };
 
 std::span<const LossRow> loss_rows();

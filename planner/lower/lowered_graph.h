@@ -30,6 +30,7 @@ struct LoweredInput {
   ValueRole role = ValueRole::plain;
   std::string of;
   bool whole = false;  // every device of several takes all of it, though it may be as long as the batch
+  bool is_state() const { return role == ValueRole::step_state; }
   bool feeds(const HostInput& host) const { return role == host.role && of == host.of && (role != ValueRole::plain || name == host.name); }
 };
 struct LoweredGraph {

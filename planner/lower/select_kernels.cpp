@@ -27,15 +27,12 @@ class Selector {
       if (node.op->name == "Reshape" && reshape(node)) continue;
       if (node.op->name == "Transpose" && transpose(node)) continue;
       if (node.op->name == "Cast" && values_.cast_of(node.outputs[0]).present()) continue;
-      if (node.op->name == "AllReduce") {
+      if (node.op->moves == Moves::sum)
         all_reduce(node);
-        continue;
-      }
-      if (const auto kind = exchange_of(node)) {
-        exchange(node, *kind);
-        continue;
-      }
-      launch(node);
+      else if (is_exchange(node))
+        exchange(node);
+      else
+        launch(node);
     }
     static const std::vector<std::string> none;
     values_.set_origin(none);
@@ -84,16 +81,18 @@ class Selector {
     return true;
   }
 
-  static std::optional<ExchangeKind> exchange_of(const Node& node) {
-    static constexpr std::pair<std::string_view, ExchangeKind> kinds[] = {{"AllGather", ExchangeKind::all_gather}, {"ReduceScatter", ExchangeKind::reduce_scatter}, {"Send", ExchangeKind::send}, {"Receive", ExchangeKind::send}};
-    for (const auto& [op, kind] : kinds)
-      if (node.op->name == op) return kind;
-    return std::nullopt;
+  static ExchangeKind kind_of(const Node& node) {
+    switch (node.op->moves) {
+      case Moves::sum: return node.attributes.has("max") ? ExchangeKind::all_max : ExchangeKind::all_reduce;
+      case Moves::gather: return ExchangeKind::all_gather;
+      case Moves::scatter: return ExchangeKind::reduce_scatter;
+      default: return ExchangeKind::send;
+    }
   }
 
   // Whole rows of what lies row by row; the compute stream waits for it.
-  void exchange(const Node& node, ExchangeKind kind) {
-    Exchange e = named(node, kind);
+  void exchange(const Node& node) {
+    Exchange e = named(node);
     std::vector<BufferId> in, out;
     for (const ValueId v : node.inputs) in.push_back(values_.form(v, values_.row_major(v).layout));
     for (const ValueId v : node.outputs)
@@ -108,15 +107,15 @@ class Selector {
   }
 
   // As the cut has named it and its members; else it is a bucket of all devices.
-  Exchange named(const Node& node, ExchangeKind kind) const {
-    Exchange e{.kind = kind, .name = node.attributes.text("exchange", concat("bucket ", program_.exchanges.size()))};
+  Exchange named(const Node& node) const {
+    Exchange e{.kind = kind_of(node), .name = node.attributes.text("exchange", concat("bucket ", program_.exchanges.size()))};
     for (const std::int64_t d : node.attributes.ints("devices", {})) e.devices.push_back(static_cast<int>(d));
     return e;
   }
 
   // In place, in a bucket that holds all that the node sums.
   void all_reduce(const Node& node) {
-    Exchange bucket = named(node, node.attributes.has("max") ? ExchangeKind::all_max : ExchangeKind::all_reduce);
+    Exchange bucket = named(node);
     bucket.dtype = graph_[node.inputs[0]].type.dtype;
     std::vector<BufferId> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -126,7 +125,8 @@ class Selector {
       bucket.values.push_back(whole.of.empty() ? whole.name : whole.of);
     }
     const BufferId all = values_.gather(bucket, parts);
-    program_.steps.push_back({.what = ExchangeStep{program_.exchanges.add(std::move(bucket))}, .outputs = {all}, .stream = 1, .origin = node.origin});
+    const ExchangeStep sum{program_.exchanges.add(std::move(bucket))};
+    program_.steps.push_back({.what = sum, .outputs = {all}, .stream = communication_stream, .origin = node.origin});
     program_.in_place.emplace_back();
   }
 

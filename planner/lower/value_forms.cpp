@@ -4,14 +4,11 @@
 #include <algorithm>
 
 #include "graph/operator.h"
+#include "graph/updates.h"
 #include "graph/views.h"
 #include "planner/plan/format.h"
 
 namespace tandem {
-namespace {
-
-
-}  // namespace
 
 ValueForms::ValueForms(const Graph& graph, const Backend& backend, const SelectOptions& options, Tuner& tuner, LoweredGraph& program)
     : graph_(graph), options_(options), tuner_(tuner), backend_(backend), program_(program), facts_(graph.values.size()) {
@@ -25,11 +22,10 @@ ValueForms::ValueForms(const Graph& graph, const Backend& backend, const SelectO
 // lie alike, as the first of them that is read.
 void ValueForms::note_update(const Node& node) {
   if (node.op->in_place.empty() || !node.attributes.has("tensors")) return;
-  const auto tensors = static_cast<std::size_t>(node.attributes.integer("tensors"));
-  const std::size_t stride = (node.inputs.size() - 1) / std::max<std::size_t>(1, tensors);
-  for (std::size_t t = 0; t < tensors; ++t)
-    for (std::size_t i = 1; i < stride; ++i) {
-      const ValueId parameter = node.inputs[1 + t * stride], other = node.inputs[1 + t * stride + i];
+  const UpdateOperands operands(node.attributes, node.inputs.size());
+  for (std::size_t t = 0; t < operands.tensors; ++t)
+    for (std::size_t i = 1; i < operands.each; ++i) {
+      const ValueId parameter = node.inputs[operands.at(t)], other = node.inputs[operands.at(t, i)];
       facts(other).follows = parameter;
       if (graph_[other].role == ValueRole::copy) facts(parameter).copy = other;
     }
@@ -38,12 +34,12 @@ void ValueForms::note_update(const Node& node) {
 // Sums are taken in place, and lie as what they update does: a part that only the sum reads, and that a kernel writes, is
 // written there.
 void ValueForms::note_sum(const Node& node, const IdVector<ValueId, int>& uses) {
-  if (node.op->name != "AllReduce") return;
+  if (node.op->moves != Moves::sum) return;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId part = node.inputs[i];
     if (uses[part] != 1 || !graph_[part].producer.present()) continue;
-    const std::string_view op = graph_[graph_[part].producer].op->name;
-    if (op == "Reshape" || op == "Transpose" || op == "AllReduce") continue;
+    const Operator& op = *graph_[graph_[part].producer].op;
+    if (op.name == "Reshape" || op.name == "Transpose" || op.moves == Moves::sum) continue;
     facts(part).summed = true;
     facts(part).follows = follows(node.outputs[i]);
   }

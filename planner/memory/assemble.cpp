@@ -11,7 +11,6 @@ namespace tandem {
 namespace {
 
 bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank() > 0 && t.shape[0] == samples; }
-bool is_state(const LoweredInput& in) { return in.role == ValueRole::step_state; }
 
 // A ring moves every byte of a sum twice over each link, less its own share; few bytes cost no less than a kernel does.
 double seconds_of(const Exchange& exchange, const DeviceModel& device) {
@@ -39,7 +38,7 @@ class PlanAssembler {
         if (std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); })) continue;
         const Operand& o = r->program->buffers[in.buffer].operand;
         HostInput host{.name = in.name, .type = {o.dtype, o.shape}, .role = in.role, .of = in.of};
-        host.batched = !is_state(in) && !in.whole && has_batch(host.type, r->slice_size);
+        host.batched = !in.is_state() && !in.whole && has_batch(host.type, r->slice_size);
         if (host.batched) host.type.shape[0] = plan_.batch;
         plan_.inputs.push_back(std::move(host));
       }

@@ -11,7 +11,6 @@ namespace tandem {
 namespace {
 
 Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
-bool is_state(const LoweredInput& in) { return in.role == ValueRole::step_state; }
 
 class DeviceAssembler {
  public:
@@ -74,7 +73,7 @@ class DeviceAssembler {
       Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin()), host->batched ? replica_.slice_begin : 0}, .outputs = {in.buffer}};
       s.bytes = static_cast<double>(device_.buffers[in.buffer].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
-      if (replica_.stages_inputs && !is_state(in)) s.workspace = add_staging(in.buffer);
+      if (replica_.stages_inputs && !in.is_state()) s.workspace = add_staging(in.buffer);
       device_.steps.push_back(std::move(s));
     }
     Arena& staging = arena(device_, ArenaKind::staging);

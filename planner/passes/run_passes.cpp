@@ -52,7 +52,8 @@ std::string not_whole(const Graph& graph, const PassContext&) {
   for (const GraphOutput& out : graph.outputs)
     if (out.role == ValueRole::gradient && in_part(out)) return concat("the gradient of '", out.of, "' is ", to_string(graph[out].placement, graph.groups));
   for (const Node& node : graph.nodes)
-    if (node.op->name == "RunningStatistics" && in_part(node.inputs[1])) return concat("'", graph[node.inputs[0]].name, "' follows one device's samples alone");
+    if (node.op->keeps_statistic && in_part(node.inputs[1]))
+      return concat("'", graph[node.inputs[0]].name, "' follows one device's samples alone");
   return {};
 }
 
@@ -67,7 +68,7 @@ std::string not_updated(const Graph& graph, const PassContext&) {
       continue;
     }
     updates = true;
-    if (!node.attributes.has("tensors") || node.op->name == "RunningStatistics") continue;  // a statistic that two layers share follows both
+    if (!node.attributes.has("tensors") || node.op->keeps_statistic) continue;  // a statistic that two layers share follows both
     for (const ValueId parameter : updated_by(node))
       if (!written.insert(parameter).second) return concat("'", graph[parameter].name, "' is written twice");
   }

@@ -33,7 +33,7 @@ std::vector<Sum> sums_of(const Graph& graph) {
   std::vector<Sum> list;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (node.op->name != "AllReduce") continue;
+    if (node.op->moves != Moves::sum) continue;
     const Value& whole = graph[node.outputs[0]];
     const std::vector<NodeId>& readers = users[node.outputs[0]];
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;

@@ -13,8 +13,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 Part part_of(const Value& v, std::size_t axis) { return axis < v.placement.parts.size() ? v.placement.parts[axis] : Part{}; }
 
 // Whether the device has an empty part along a mesh axis on which the value lies so.
@@ -48,7 +46,7 @@ class Cut {
       const GraphOutput& out = whole_.outputs[at(i)];
       to_.outputs.emplace_back(operand(out), out.role, out.of);
     }
-    if (is_idle(whole_, device_)) drop_unread(to_, [](const Node& node) { return is_exchange(node) || node.op->name == "Send"; });
+    if (is_idle(whole_, device_)) drop_unread(to_, is_exchange);
     return std::move(to_);
   }
 
@@ -162,15 +160,15 @@ class Cut {
 
   void add(const Node& node) {
     const ValueId first = *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
-    if (node.op->name == "Send") return add_send(node);
+    if (node.op->moves == Moves::send) return add_send(node);
     if (!here(whole_[first].placement.group)) return;
     const bool exchanges = is_exchange(node);
     const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !has_zeros(whole_[out]))); };
     if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
     // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
     if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
-    if (node.op->name == "TakePart") return take_part(node);
-    if (node.op->name == "Once") return once(node);
+    if (node.op->moves == Moves::part) return take_part(node);
+    if (node.op->moves == Moves::addend) return once(node);
     Node n = node;
     for (ValueId& in : n.inputs) in = exchanges ? exchanged(in) : operand(in);
     const NodeId id{static_cast<int>(to_.nodes.size())};
@@ -215,12 +213,10 @@ class Cut {
         fail("placement: ", node.op->name, " '", node.name, "' gives ", to_[out].type, " on device ", device_, ", placed as ", placed[i]);
   }
 
-  static bool is_exchange(const Node& node) { return node.op->name == "AllReduce" || node.op->name == "AllGather" || node.op->name == "ReduceScatter"; }
-
   // Who takes part, where it is not every device of the plan; the name is the same on all of them.
   void name_exchange(const Node& node, Node& n) const {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
-    if (whole_.groups.size() == 1 && group_of(to).axes.size() == 1 && node.op->name == "AllReduce") return;
+    if (whole_.groups.size() == 1 && group_of(to).axes.size() == 1 && node.op->moves == Moves::sum) return;
     for (std::size_t a = 0; a < group_of(to).axes.size(); ++a) {
       if (part_of(from, a) == part_of(to, a)) continue;
       const std::vector<int> row = group_of(to).row_of(positions_[at(to.placement.group)], a);
@@ -243,7 +239,7 @@ class Cut {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
     bool first = true;
     for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
-      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == first_with_some(group_of(to).axes[a]);
+      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == group_of(to).axes[a].first_with_some();
     map_[node.outputs[0]] = first ? operand(node.inputs[0]) : zeros(to);
   }
 
@@ -298,7 +294,8 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     const int group = whole[whole.outputs[i]].placement.group;
     if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
     // What is whole on all devices is told by those that compute something.
-    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (whole.outputs[i].role == ValueRole::plain && is_idle(whole, device))) continue;
+    const bool by_rows = whole.outputs[i].role == ValueRole::plain || whole.outputs[i].role == ValueRole::measure;
+    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device))) continue;
     given.push_back(static_cast<int>(i));
   }
   return given;
@@ -314,7 +311,8 @@ bool same_program(const Graph& whole, int a, int b) {
   }
   if (whole.groups.size() > 1 || whole.groups[0].axes.size() > 1) return a == b;
   // What a device takes of a whole value, or keeps of a parameter, depends on where it stands.
-  const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), [](const Node& n) { return n.op->name == "TakePart" || n.op->name == "Once"; });
+  const auto takes_part = [](const Node& n) { return n.op->moves == Moves::part || n.op->moves == Moves::addend; };
+  const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), takes_part);
   const bool parts = std::any_of(whole.values.begin(), whole.values.end(), [](const Value& v) {
     return (v.kind == ValueKind::constant || v.kind == ValueKind::parameter) && !v.placement.parts.empty() && v.placement.parts[0].is_split();
   });

@@ -10,22 +10,8 @@
 #include "planner/rewrite/pass.h"
 
 namespace tandem {
-namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
-int first_with_some(const MeshAxis& axis) {
-  const auto some = std::find_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; });
-  return some == axis.sizes.end() ? 0 : static_cast<int>(some - axis.sizes.begin());
-}
-
-bool one_has_all(const MeshAxis& axis) {
-  return axis.length() > 1 && std::count_if(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size > 0; }) == 1;
-}
-
-Part part_by_samples(const MeshAxis& samples) { return one_has_all(samples) ? Part{Spread::own} : Part::split(0); }
+Part part_by_samples(const MeshAxis& samples) { return samples.one_has_all() ? Part{Spread::own} : Part::split(0); }
 
 PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
   PlacementRequest request;
@@ -72,9 +58,9 @@ Graph placed(Graph graph, const PlacementRequest& request, std::vector<std::stri
   assign_groups(graph, request);
   std::size_t axes = 0;
   for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
-  std::map<ValueId, std::size_t> transfers;
+  std::set<ValueId> put_in;
   for (std::size_t a = 0; a < axes; ++a) {
-    const std::vector<std::string> whole = place_along(graph, a, request, transfers);
+    const std::vector<std::string> whole = place_along(graph, a, request, put_in);
     if (!whole.empty())
       warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are", " computed of the whole batch on every device, which gather it, as by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
   }

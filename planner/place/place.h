@@ -6,10 +6,6 @@
 
 namespace tandem {
 
-// The first position along a mesh axis that has something of what is split; 0 where none has.
-int first_with_some(const MeshAxis& axis);
-// Whether one of several devices along a mesh axis has all of what is split, as with a batch of one.
-bool one_has_all(const MeshAxis& axis);
 // How what holds samples lies: split by them; where one device has all, it is that device's own, and so is what is made of it.
 Part part_by_samples(const MeshAxis& samples);
 // The placement of data parallelism: inputs lie by their samples in these sizes, all else is whole on every device.

@@ -6,8 +6,6 @@
 namespace tandem {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // Assigns groups, where there are several, and sends what one group makes to the others that read it.
 class Groups {
  public:

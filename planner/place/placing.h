@@ -1,6 +1,6 @@
 // The parts of pass place, which nothing else uses.
 #pragma once
-#include <map>
+#include <set>
 
 #include "planner/options.h"
 #include "planner/rewrite/graph_copy.h"
@@ -33,8 +33,8 @@ class Sequence {
 // Says of each value and node which group it belongs to, and puts in a Send where one group reads what another makes.
 void assign_groups(Graph& graph, const PlacementRequest& request);
 
-// Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. `transfers`:
-// the results of those, by value, and for which axis. Returns, for each node that has to be computed of whole operands, why.
-std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::map<ValueId, std::size_t>& transfers);
+// Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. `put_in`: the
+// results of those. Returns, for each node that has to be computed of whole operands, why.
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::set<ValueId>& put_in);
 
 }  // namespace tandem

@@ -8,8 +8,6 @@ namespace tandem {
 
 inline constexpr std::string_view plan_format = "tandem.plan";  // the file's first field
 inline constexpr int plan_version = 3;
-// Step::stream, and Device::create_stream's index.
-inline constexpr int compute_stream = 0, communication_stream = 1, copy_stream = 2;
 inline constexpr std::string_view stream_names[] = {"compute", "communication", "copies"};
 inline constexpr int plan_streams = static_cast<int>(std::size(stream_names));
 // Of all offsets and sizes in arenas, in bytes, at least (DeviceModel::alignment): a cache line, and the widest vector of any

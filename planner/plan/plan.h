@@ -142,7 +142,7 @@ struct HostOutput {
   TensorType type;                 // rows: of the global batch, as many for each sample; sum: that of one part
   Combine combine = Combine::rows;
   int parts = 1;                   // sum: how many devices give one, one behind the other on the host
-  ValueRole role = ValueRole::plain;  // by which it is found: plain (the model's value of that name), loss, metric
+  ValueRole role = ValueRole::plain;  // by which it is found: plain (the model's value of that name), loss, metric, measure
   std::string of;                  // as the role says
   std::int64_t bytes() const { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)) * parts; }
 };

@@ -111,17 +111,10 @@ void arrange_nodes(Graph& graph, std::span<const std::size_t> order) {
 }
 
 void drop_unread(Graph& graph, bool (*kept)(const Node&)) {
-  IdVector<ValueId, bool> needed(graph.values.size());
-  for (const ValueId out : graph.outputs) needed[out] = true;
+  const IdVector<NodeId, bool> needed = needed_nodes(graph, kept);
   std::vector<std::size_t> order;
-  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
-    if (node.op->in_place.empty() && !kept(node) && std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return v.present() && needed[v]; })) continue;
-    order.push_back(n);
-    for (const ValueId in : node.inputs)
-      if (in.present()) needed[in] = true;
-  }
-  std::reverse(order.begin(), order.end());
+  for (std::size_t n = 0; n < needed.size(); ++n)
+    if (needed[n]) order.push_back(n);
   arrange_nodes(graph, order);
 }
 
@@ -131,7 +124,7 @@ enum class Place { computes, optimizes, updates };
 
 Place place_of(const Node& node) {
   if (node.op->in_place.empty()) return Place::computes;
-  return node.attributes.has("tensors") && node.op->name != "RunningStatistics" ? Place::optimizes : Place::updates;
+  return node.attributes.has("tensors") && !node.op->keeps_statistic ? Place::optimizes : Place::updates;
 }
 
 std::vector<std::size_t> nodes_of(const Graph& graph, std::initializer_list<Place> places) {

@@ -19,18 +19,13 @@ ValueId Pattern::through(ValueId v) const {
 }
 
 const Node* Pattern::made_by(ValueId v, std::string_view op) const {
-  v = through(v);
-  if (!v.present() || !graph_[v].producer.present()) return nullptr;
-  const Node& node = graph_[graph_[v].producer];
-  return node.op->name == op && node.op->domain.empty() && node.outputs[0] == v ? &node : nullptr;
+  const Node* const node = tandem::made_by(graph_, through(v), op);
+  return node && node->op->domain.empty() ? node : nullptr;
 }
 
 std::optional<double> Pattern::number(ValueId v) const {
   v = through(v);
-  if (!v.present()) return std::nullopt;
-  const Value& value = graph_[v];
-  if (value.kind != ValueKind::constant || !value.data || value.type.shape.elements() != 1) return std::nullopt;
-  return value.data->to_doubles()[0];
+  return v.present() ? known_number(graph_[v]) : std::nullopt;
 }
 
 bool Pattern::is_number(ValueId v, double expected) const {

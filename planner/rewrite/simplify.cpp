@@ -14,31 +14,7 @@ namespace {
 
 constexpr int most_rounds = 6;  // each is a pass over the graph; a model may hold a chain of any length that needs one for each link
 
-std::vector<bool> needed_nodes(const Graph& graph) {
-  IdVector<ValueId, bool> value(graph.values.size());
-  std::vector<bool> node(graph.nodes.size());
-  for (const ValueId v : graph.outputs) value[v] = true;
-  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& one = graph.nodes[n];
-    node[n] = !one.op->in_place.empty();
-    for (const ValueId out : one.outputs) node[n] = node[n] || (out.present() && value[out]);
-    if (!node[n]) continue;
-    for (const ValueId in : one.inputs)
-      if (in.present()) value[in] = true;
-  }
-  return node;
-}
-
-bool is_one(const Graph& graph, ValueId id) {
-  const Value& v = graph[id];
-  return v.kind == ValueKind::constant && v.type.shape.elements() == 1 && is_float(v.type.dtype) && v.data->to_doubles()[0] == 1;
-}
-
-const Node* producer(const Graph& graph, ValueId id, std::string_view op) {
-  const Value& v = graph[id];
-  if (!v.producer.present() || graph[v.producer].op->name != op) return nullptr;
-  return &graph[v.producer];
-}
+bool is_one(const Value& v) { return is_float(v.type.dtype) && known_number(v) == 1.0; }
 
 // The value that a node's (only) output equals, where the node does nothing.
 std::optional<ValueId> same_as(Graph& graph, const Node& node) {
@@ -46,7 +22,7 @@ std::optional<ValueId> same_as(Graph& graph, const Node& node) {
   const TensorType& out = graph[node.outputs[0]].type;  // of `graph`'s own ids
   if (op == "Mul")
     for (const int i : {0, 1})
-      if (is_one(graph, node.inputs[static_cast<std::size_t>(1 - i)]) && graph[node.inputs[static_cast<std::size_t>(i)]].type == out) return node.inputs[static_cast<std::size_t>(i)];
+      if (is_one(graph[node.inputs[at(1 - i)]]) && graph[node.inputs[at(i)]].type == out) return node.inputs[at(i)];
   if (op == "Reshape" || op == "Expand" || op == "Cast")
     if (graph[node.inputs[0]].type == out) return node.inputs[0];
   if (op == "Transpose" && std::is_sorted(node.attributes.ints("perm").begin(), node.attributes.ints("perm").end())) return node.inputs[0];
@@ -61,13 +37,13 @@ bool holds(DType wide, DType narrow) {
 // A Reshape of a Reshape, a Transpose of a Transpose or a Cast of a Cast that lost nothing reads the first one's input.
 void shorten(const Graph& graph, Node& node) {
   if (node.op->name == "Reshape") {
-    if (const Node* before = producer(graph, node.inputs[0], "Reshape")) {
+    if (const Node* before = made_by(graph, node.inputs[0], "Reshape")) {
       node.inputs[0] = before->inputs[0];
       node.attributes.set("shape", graph[node.outputs[0]].type.shape.dims);
       node.attributes.set("allowzero", std::int64_t{1});
     }
   } else if (node.op->name == "Transpose") {
-    if (const Node* before = producer(graph, node.inputs[0], "Transpose")) {
+    if (const Node* before = made_by(graph, node.inputs[0], "Transpose")) {
       const Ints first = before->attributes.ints("perm");
       Ints perm = node.attributes.ints("perm");
       for (std::int64_t& p : perm) p = first[static_cast<std::size_t>(p)];
@@ -75,7 +51,7 @@ void shorten(const Graph& graph, Node& node) {
       node.attributes.set("perm", perm);
     }
   } else if (node.op->name == "Cast") {
-    if (const Node* before = producer(graph, node.inputs[0], "Cast"))
+    if (const Node* before = made_by(graph, node.inputs[0], "Cast"))
       if (holds(graph[node.inputs[0]].type.dtype, graph[before->inputs[0]].type.dtype)) node.inputs[0] = before->inputs[0];
   }
 }
@@ -121,7 +97,7 @@ std::string key_of(const Node& node) {
 
 Graph round(Graph graph, bool& changed) {
   changed = absorb_views(graph);
-  const std::vector<bool> needed = needed_nodes(graph);
+  const IdVector<NodeId, bool> needed = needed_nodes(graph);
   GraphCopy copy(graph);
   std::unordered_map<std::string, NodeId> seen;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -113,7 +113,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
     scalars = scaled_scalars(graph, o, scalars, gradients);
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
-      if (node.op->name == "RunningStatistics") node.inputs.push_back(scalars);
+      if (node.op->keeps_statistic) node.inputs.push_back(scalars);
   }
   if (o.optimizer.clip_norm > 0) {
     gradients.insert(gradients.begin(), scalars);

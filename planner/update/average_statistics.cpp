@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// From what RunningStatistics reads, not from what it gives: updates stand last. Skipped and held steps leave the average.
+// From what the node of a running statistic reads, not from what it gives: updates stand last. Skipped and held steps leave the average.
 void average_statistics(Graph& graph, ValueId scalars) {
   for (std::size_t n = 0, count = graph.nodes.size(); n < count; ++n) {
-    if (graph.nodes[n].op->name != "RunningStatistics") continue;
+    if (!graph.nodes[n].op->keeps_statistic) continue;
     const ValueId running = graph.nodes[n].inputs[0], batch = graph.nodes[n].inputs[1];
     const double momentum = static_cast<double>(graph.nodes[n].attributes.real("momentum"));
     const Value statistic = graph[running];

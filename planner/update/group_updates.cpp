@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/updates.h"
 #include "planner/rewrite/fusing.h"
 #include "planner/rewrite/graph_copy.h"
 #include "planner/rewrite/pass.h"
@@ -16,7 +17,7 @@ constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  // of gradients, w
 
 // A statistic by itself, its scalars last, in the form of several: scalars first.
 Node as_several(Node node) {
-  if (node.op->name != "RunningStatistics" || node.attributes.has("tensors")) return node;
+  if (!node.op->keeps_statistic || node.attributes.has("tensors")) return node;
   const ValueId scalars = node.inputs.size() > 2 ? node.inputs[2] : ValueId{};
   node.inputs = {scalars, node.inputs[0], node.inputs[1]};
   node.attributes.set("tensors", std::int64_t{1});
@@ -47,7 +48,7 @@ NodeId bucket_of(const Graph& graph, ValueId v) {
   const NodeId producer = graph[v].producer;
   if (!producer.present()) return {};
   const Node& node = graph[producer];
-  if (node.op->name == "AllReduce") return producer;
+  if (node.op->moves == Moves::sum) return producer;
   return node.op->name == "Reshape" || node.op->name == "Transpose" || node.op->name == "Cast" ? bucket_of(graph, node.inputs[0]) : NodeId{};
 }
 
@@ -59,16 +60,17 @@ std::string key_of(const Graph& graph, const Node& node) {
   attributes.set("counts", Ints{});
   attributes.set("epsilon", attributes.real("epsilon", 0));
   const Value& parameter = graph[node.inputs[1]];
-  const bool statistic = node.op->name == "RunningStatistics";  // nothing follows it that could wait
   return concat(node.op->name, ' ', to_string(attributes), ' ', node.inputs[0].index, ' ', parameter.type.dtype, ' ', to_string(parameter.placement, graph.groups), ' ',
-                statistic ? -1 : bucket_of(graph, node.inputs[2]).index);
+                node.op->keeps_statistic ? -1 : bucket_of(graph, node.inputs[2]).index);  // nothing follows a statistic that could wait
 }
 
 std::int64_t gradient_bytes(const Graph& graph, const Node& node) {
-  const auto tensors = static_cast<std::size_t>(node.attributes.integer("tensors"));
-  const std::size_t stride = (node.inputs.size() - 1) / tensors;
+  const UpdateOperands operands(node.attributes, node.inputs.size());
   std::int64_t bytes = 0;
-  for (std::size_t i = 2; i < node.inputs.size(); i += stride) bytes += graph[node.inputs[i]].type.shape.elements() * static_cast<std::int64_t>(size_of(graph[node.inputs[i]].type.dtype));
+  for (std::size_t t = 0; t < operands.tensors; ++t) {
+    const TensorType& gradient = graph[node.inputs[operands.at(t, UpdateOperands::gradient)]].type;
+    bytes += gradient.shape.elements() * static_cast<std::int64_t>(size_of(gradient.dtype));
+  }
   return bytes;
 }
 

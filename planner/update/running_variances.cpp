@@ -11,7 +11,7 @@
 namespace tandem::pass_rows {
 namespace {
 
-bool is_statistic(const Node& node) { return node.op->name == "RunningStatistics" && !node.attributes.has("tensors"); }
+bool is_statistic(const Node& node) { return node.op->keeps_statistic && !node.attributes.has("tensors"); }
 
 // What a statistic of the normalization becomes; that of the mean, too, so that one kernel may take both.
 Attributes attributes_of(const Node& statistic, const Node& normalization, bool inverse) {

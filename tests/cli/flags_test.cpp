@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <regex>
+#include <set>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -22,7 +24,7 @@ TEST(Flags, StandInPlaceOfOptions) {
     EXPECT_EQ(concat(option("loss_on"), " names another"), "--loss-on names another");
     EXPECT_EQ(option("unheard_of"), "option unheard_of");
     EXPECT_EQ(function("ModelFile::tensors()"), "tandem summary --weights");
-    const OptionWords others([](std::string_view name) { return name == "cut" ? std::string_view("--at") : program_word(name); });
+    const OptionWords others([](std::string_view name) { return name == "cut" ? std::string("--at") : program_word(name); });
     EXPECT_EQ(option("cut") + option("loss"), "--at--loss");
   }
   EXPECT_EQ(function("ModelFile::tensors()"), "ModelFile::tensors()");
@@ -55,12 +57,37 @@ TEST(Flags, NoTextOfAUsersIsRewritten) {
   }
 }
 
-TEST(Flags, AreThoseOfACommand) {
-  std::string help;
-  for (const char* command : {"train", "plan", "evaluate", "predict", "summary"}) help += run_tandem({command, "--help", "all"}).out;
-  for (const FlagName& name : flag_names()) {
-    const std::string as_named = concat("  ", name.flag, ' '), as_ended = concat("  --no-", name.flag.substr(2), ' ');  // of what is on by default
-    EXPECT_TRUE(help.find(as_named) != std::string::npos || help.find(as_ended) != std::string::npos) << name.flag;
+// By the rule, and by a row that says so; the row that says so counts.
+TEST(Flags, AreFoundByTheFieldsThatTheySet) {
+  for (const auto& [field, flag] : std::map<std::string, std::string>{{"loss_on", "--loss-on"}, {"batch", "--batch-size"}, {"checkpoint_steps", "--checkpoint-every"},
+                                                                      {"learning_rate", "--lr"}, {"dims", "--dim"}, {"outputs", "--outputs"}, {"cut", "--cut"}, {"loss on", ""}})
+    EXPECT_EQ(program_word(field), flag) << field;
+  EXPECT_EQ(flag_of(cut_command(), "cut"), "--at");
+}
+
+// A name is one option of a command.
+TEST(Flags, AreNamedOnceByACommand) {
+  for (const Command& command : commands()) {
+    std::set<std::string_view> names;
+    for (const FlagRow* row : rows_of(command)) EXPECT_TRUE(names.insert(row->name).second) << command.name << ' ' << row->name;
+  }
+}
+
+// What the program's own messages and pages call options are some.
+TEST(Flags, ThatTheProgramNamesAreThere) {
+  namespace fs = std::filesystem;
+  std::set<std::string> names{"--version", "--signal", "--no-"};  // and Slurm's
+  for (const Command& command : commands())
+    for (const FlagRow* row : rows_of(command)) names.insert({row->flag(), concat("--no-", row->name)});
+  const std::regex literal("\"((\\\\.|[^\"\\\\\n])*)\""), flag("--[a-z][a-z-]+");
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TANDEM_SOURCE_DIR) / "cli")) {
+    if (!entry.is_regular_file() || entry.path().filename() == "completion.cpp") continue;  // which speaks to shells
+    const std::string source = read_file(entry.path());
+    for (auto at = std::sregex_iterator(source.begin(), source.end(), literal); at != std::sregex_iterator(); ++at) {
+      const std::string text = (*at)[1];
+      for (auto f = std::sregex_iterator(text.begin(), text.end(), flag); f != std::sregex_iterator(); ++f)
+        EXPECT_TRUE(names.contains(f->str())) << entry.path() << ": " << f->str();
+    }
   }
 }
 

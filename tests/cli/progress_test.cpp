@@ -53,9 +53,8 @@ TEST(ProgressLine, NeverReachesTheLastColumnAndLosesNothingWhereItWidens) {
 
 // What a terminal of `columns` shows while a run trains and validates.
 std::string drawn(int& columns, const std::function<void(Progress&)>& report) {
-  const std::vector<OptionRow> rows{{"quiet", "", "off", ""}, {"json", "", "off", ""}};
   const Environment environment = [](const std::string&) { return nullptr; };
-  const Arguments arguments = Arguments::parse({}, {}, rows, environment);
+  const Arguments arguments = Arguments::parse({}, {}, {}, environment);
   std::istringstream in;
   std::ostringstream out, err;
   Streams streams{in, out, err, true};

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "cli/rank_flags.h"
 #include "tests/cli/rank_runs.h"
 
 namespace tandem::rank_tests {
@@ -145,7 +146,7 @@ TEST(RankOptions, ComeFromFlagsAndFromWhatStartsProcesses) {
       const auto found = row.environment.find(name);
       return found == row.environment.end() ? nullptr : found->second.c_str();
     };
-    const Arguments arguments = Arguments::parse(words(row.flags, folder.text()), {}, rank_rows(), environment);
+    const Arguments arguments = Arguments::parse(words(row.flags, folder.text()), {}, rank_flags.rows(), environment);
     std::istringstream in;
     std::ostringstream out;
     Streams streams{in, out, out};

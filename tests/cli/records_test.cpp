@@ -188,9 +188,8 @@ TEST_P(Pages, FitEveryTerminalAndNameEveryOption) {
     const std::string help = help_of(*command, columns, "all");
     EXPECT_LE(widest(help), columns) << help;
     EXPECT_LE(widest(help_of(*command, columns)), columns);
-    for (const OptionRow& row : help_rows(*command)) {
-      if (row.name.empty()) continue;
-      const std::string name = concat(row.value.empty() && row.absent == "on" ? "no-" : "", row.name);
+    for (const FlagRow* row : rows_of(*command)) {
+      const std::string name = concat(row->is_on_by_default() ? "no-" : "", row->name);
       std::size_t times = 0;
       for (std::size_t at = 0; (at = help.find(concat("\n  --", name), at)) != std::string::npos; ++at)
         times += help.find_first_of(" \n", at + 3) == at + 5 + name.size();

@@ -50,7 +50,7 @@ void run_by_reference(KernelDescription& d, const KernelRequest& request) {
 }
 
 // What libraries keep between forward and backward, and what they compute in 16 bits, have no equal on the CPU: our own kernels are planned instead.
-constexpr std::string_view without_equal[] = {"cudnn.attention", "cudnn.max_pool", "cudnn.batch_norm", "cudnn.row_normalization"};
+constexpr std::string_view without_equal[] = {"cudnn.attention", "cudnn.max_pool", "cudnn.batch_normalization", "cudnn.row_normalization"};
 
 // Products have no kernels of our own: as cuBLASLt's are described, in the layouts that those want.
 constexpr std::string_view products[] = {"InnerProduct", "InnerProductBackwardData", "InnerProductBackwardWeights", "MatMul", "ProductFp8"};

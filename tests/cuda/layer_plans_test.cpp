@@ -70,7 +70,7 @@ TEST_P(PrecisionPlans, CudnnSumsGradientsAtForks) {
   const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}};
   const std::vector<KernelDescription> found = backend->describe({"BatchNormalizationBackward", &norm, {y, y, c, c, c, {}, kept, y, y}, {y, c, c, y}, {}, {}});
   ASSERT_FALSE(found.empty());
-  EXPECT_TRUE(found[0].kernel.starts_with("cudnn.batch_norm_backward")) << found[0].kernel;
+  EXPECT_TRUE(found[0].kernel.starts_with("cudnn.batch_normalization_backward")) << found[0].kernel;
 }
 INSTANTIATE_TEST_SUITE_P(Types, PrecisionPlans, testing::Values(Precision{DType::float32, true}, Precision{DType::bfloat16, false}, Precision{DType::float16, false}),
                          [](const auto& info) { return concat(info.param.dtype, info.param.tf32 ? "_tf32" : ""); });

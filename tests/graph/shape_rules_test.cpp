@@ -359,7 +359,7 @@ TEST(ShapeRules, SayWhatIsWrong) {
       {"MatMulInteger", {"u[3,4]", "u[4,2]", "u[5]"}, {}, 1, "expected one number or 3"},
       {"RotaryEmbedding", {"f[2,5,8]", "f[9,2]", "f[9,2]", "i[2,5]"}, {{"num_heads", I{3}}}, 1, "num_heads is 3, which does not divide the last axis of [2,5,8]"},
       {"LinearAttention", {"f[2,5,4]", "f[2,5,4]", "f[2,5,4]"}, {{"q_num_heads", I{2}}, {"kv_num_heads", I{2}}}, 1, "update_rule gated_delta wants a decay"},
-      {"com.microsoft::BiasGelu", {"f[2,4]", "f[3]"}, {}, 1, "TODO"},
+      {"com.microsoft::BiasGelu", {"f[2,4]", "f[3]"}, {}, 1, "input 1 is float32[3], expected shape [4]"},
       {"SwiGLU", {"f[2,4]", "f[4]"}, {}, 1, "input 1 is float32[4], expected shape [2,4]"},
   };
   for (const FailureRow& row : failures) {

@@ -109,5 +109,25 @@ TEST(NativeReduce, ArgMaxTakesTheFirstOrTheLastOfEquals) {
   EXPECT_EQ(arg("ArgMin", 1, 0, {2}), (Values{0, 3}));
 }
 
+TEST(NativeReduce, ArgMaxFindsTheFirstInRowsOfAnyLength) {
+  for (const DType dtype : {DType::float32, DType::float64})
+    for (const std::int64_t length : {1, 5, 63, 64, 65, 128, 200, 1000}) {
+      constexpr std::int64_t rows = 7;
+      Values x = random_values(rows * length, 3);
+      for (double& v : x) v = std::round(8 * v);  // many are alike
+      x[static_cast<std::size_t>(2 * length + length / 2)] = std::numeric_limits<double>::quiet_NaN();
+      x[static_cast<std::size_t>(3 * length + length - 1)] = std::numeric_limits<double>::infinity();
+      std::fill_n(x.begin() + 4 * length, length, -std::numeric_limits<double>::infinity());
+      Values wanted;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const auto at = x.begin() + row * length;
+        const auto nan = std::find_if(at, at + length, [](double v) { return v != v; });
+        wanted.push_back(static_cast<double>((nan != at + length ? nan : std::max_element(at, at + length)) - at));
+      }
+      EXPECT_EQ(run_values({"ArgMax", {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}, {plain(dtype, {rows, length})}, {plain(DType::int64, {rows})}, 2}, {x})[0], wanted)
+          << name_of(dtype) << " " << length;
+    }
+}
+
 }  // namespace
 }  // namespace tandem::native_tests

@@ -1,5 +1,7 @@
 // GatherND, ScatterND, ScatterElements, running sums and TopK: indices that repeat, count from the end or lie outside, and any number
 // of threads, whose results are the same bits.
+#include <numeric>
+
 #include "tests/kernels/native_harness.h"
 
 namespace tandem::native_tests {
@@ -100,6 +102,33 @@ TEST(NativeTopK, OfEqualElementsTheFirstAndNoNumberIsLargest) {
     expect_near(run(0)[0], {1, 4, 7}, 0, "smallest");
     EXPECT_EQ(run(0)[1], (Values{4, 0, 1}));
   }
+}
+
+TEST(NativeTopK, OfLinesOfAnyLengthAndStride) {
+  for (const auto& [length, inner] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 1}, {64, 1}, {65, 1}, {200, 1}, {1000, 1}, {40, 3}})
+    for (const std::int64_t k : {1, 2, 5, 32, 33, 1000}) {
+      if (k > length) continue;
+      constexpr std::int64_t lines = 5;
+      Values x = random_values(lines * length * inner, 7);
+      for (double& v : x) v = std::round(8 * v);  // many are alike
+      x[static_cast<std::size_t>(length * inner + length / 2 * inner)] = nan;
+      for (std::int64_t i = 0; i < length * inner; ++i) x[static_cast<std::size_t>(2 * length * inner + i)] = static_cast<double>(i);
+      for (const std::int64_t largest : {1, 0}) {
+        Values wanted(static_cast<std::size_t>(lines * k * inner));
+        for (std::int64_t line = 0; line < lines * inner; ++line) {
+          const auto number = [&](std::int64_t i) { return x[static_cast<std::size_t>((line / inner * length + i) * inner + line % inner)]; };
+          std::vector<std::int64_t> order(static_cast<std::size_t>(length));
+          std::iota(order.begin(), order.end(), 0);
+          std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+            const double a = number(i), b = number(j);
+            return largest ? a > b || (a != a && b == b) : a < b || (b != b && a == a);
+          });
+          for (std::int64_t i = 0; i < k; ++i) wanted[static_cast<std::size_t>((line / inner * k + i) * inner + line % inner)] = static_cast<double>(order[static_cast<std::size_t>(i)]);
+        }
+        const Case c{"TopK", {{"axis", std::int64_t{1}}, {"k", k}, {"largest", largest}}, {plain(DType::float32, {lines, length, inner})}, {plain(DType::float32, {lines, k, inner}), plain(DType::int64, {lines, k, inner})}, 2};
+        EXPECT_EQ(run_values(c, {x})[1], wanted) << length << " " << inner << " " << k << " " << largest;
+      }
+    }
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
   }
 }
 
-// A line of one channel: to[x · out] = value(from[x · step]). The usual steps are the compiler's to see.
+// A line of one channel: to[x · out] = value(from[x · step]). The compiler sees the steps of numbers in a row and, of bytes and
+// floats, those of images with their channels last.
 template <class From, class To, class Value>
 void convert_line(const From* from, std::int64_t step, To* to, std::int64_t out, std::int64_t count, Value&& value) {
   const auto along = [&](auto s, auto o) {
@@ -97,9 +98,33 @@ void convert_line(const From* from, std::int64_t step, To* to, std::int64_t out,
   const std::integral_constant<std::int64_t, 1> one;
   const std::integral_constant<std::int64_t, 3> three;
   if (out == 1 && step == 1) return along(one, one);
-  if (out == 1 && step == 3) return along(three, one);
-  if (out == 3 && step == 3) return along(three, three);
+  if constexpr (std::is_same_v<From, std::uint8_t> || std::is_same_v<From, float>) {
+    if (out == 1 && step == 3) return along(three, one);
+    if (out == 3 && step == 3) return along(three, three);
+  }
   along(step, out);
+}
+
+// visit_wide(dtype, [&]<class T>() { ... }) with T the one of three types that holds all numbers of `dtype`: they become a third type's
+// by way of T as they do at once, to the bit.
+template <class F>
+void visit_wide(DType dtype, F&& f) {
+  if (is_float(dtype)) return f.template operator()<double>();
+  dtype == DType::uint64 ? f.template operator()<std::uint64_t>() : f.template operator()<std::int64_t>();
+}
+
+// Whether images are converted so often that it is done at once.
+bool at_once(DType from, DType to) { return to == DType::float32 && (from == DType::uint8 || from == DType::float32); }
+
+// Numbers as their wide type.
+void widen(DType dtype, const std::byte* from, std::size_t count, std::vector<std::byte>& to) {
+  take_size(to, count * sizeof(std::int64_t));
+  visit_wide(dtype, [&]<class Wide>() {
+    visit_number(dtype, [&]<class T>() {
+      if constexpr (std::is_floating_point_v<T> == std::is_floating_point_v<Wide>)
+        std::copy_n(reinterpret_cast<const T*>(from), count, reinterpret_cast<Wide*>(to.data()));
+    });
+  });
 }
 
 template <class From, class To>
@@ -202,6 +227,7 @@ bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, 
 bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::byte* target) {
   const bool painting = augment && !preprocess_.recipe.empty();
   thread_local std::vector<std::byte> scratch;  // these samples of one field as the data set holds them
+  thread_local std::vector<std::byte> wide;  // the numbers of one of them
   thread_local Image image;
   const Source& s = sources_[t];
   const TensorType &have = s.have, &want = targets_[t].sample;
@@ -249,17 +275,29 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
       if (s.encoded && preprocess_.random_box) dy = dx = 0;
     }
     const bool moved = dy != 0 || dx != 0 || mirror;
-    visit_number(have.dtype, [&]<class From>() {
-      visit_number(want.dtype, [&]<class To>() {
-        const From* from = alone ? reinterpret_cast<const From*>(image.pixels.data()) : reinterpret_cast<const From*>(scratch.data() + i * each);
-        To* out = reinterpret_cast<To*>(target) + static_cast<std::int64_t>(i) * want_elements;
-        if (same && !moved && lies.as_it_lies()) return void(std::memcpy(out, from, each));
-        if (!s.one_hot) return convert(lies, from, out, dy, dx, mirror);
-        std::fill_n(out, want_elements, To{});
-        const auto label = static_cast<std::int64_t>(*from);
-        if (label >= 0 && label < want_elements) out[label] = To{1};
+    const std::byte* const from = alone ? reinterpret_cast<const std::byte*>(image.pixels.data()) : scratch.data() + i * each;
+    std::byte* const out = target + static_cast<std::int64_t>(i) * bytes_of(want);
+    if (same && !moved && lies.as_it_lies()) {
+      std::memcpy(out, from, each);
+    } else if (at_once(have.dtype, want.dtype) && !s.one_hot) {
+      auto* const to = reinterpret_cast<float*>(out);
+      if (have.dtype == DType::uint8)
+        convert(lies, reinterpret_cast<const std::uint8_t*>(from), to, dy, dx, mirror);
+      else
+        convert(lies, reinterpret_cast<const float*>(from), to, dy, dx, mirror);
+    } else {
+      widen(have.dtype, from, s.one_hot ? 1 : static_cast<std::size_t>(have.shape.elements()), wide);
+      visit_wide(have.dtype, [&]<class Wide>() {
+        visit_number(want.dtype, [&]<class To>() {
+          const auto* const numbers = reinterpret_cast<const Wide*>(wide.data());
+          auto* const to = reinterpret_cast<To*>(out);
+          if (!s.one_hot) return convert(lies, numbers, to, dy, dx, mirror);
+          std::fill_n(to, want_elements, To{});
+          const auto label = static_cast<std::int64_t>(*numbers);
+          if (label >= 0 && label < want_elements) to[label] = To{1};
+        });
       });
-    });
+    }
   }
   look_ahead(t, samples, target);
   return true;

@@ -38,11 +38,6 @@ IndexRange range_of(const Graph& graph, const std::vector<std::vector<NodeId>>& 
   return range;
 }
 
-// The node that makes a value, where it is this operator; else null.
-const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
-  const NodeId producer = graph[v].producer;
-  return producer.present() && graph[producer].op->name == op ? &graph[producer] : nullptr;
-}
 // Where(c, a, b) never gives NaN of operand `i` though that holds some: c is, or is not, IsNaN of it, or it unequal to itself.
 bool is_guarded(const Graph& graph, const Node& where, std::size_t i) {
   bool when = i == 1;  // the condition under which the operand is taken

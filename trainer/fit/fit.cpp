@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/fit/fit_run.h"
+#include "trainer/loss_measures.h"
 
 namespace tandem {
 
@@ -44,7 +45,8 @@ History Fit::run_to_its_end() {
   for (const PlanKey& key : keys_of_training(order_.samples, order_.batch, bytes_, buckets_.count())) s_.plan_for(key);
   if (o_.validation && o_.validation->size() > 0) {
     const bool bytes = Feed(*o_.validation, s_.targets, o_.preprocess, s_.options.seed).give_bytes(s_.options.plan.given_bytes);
-    for (const PlanKey& key : keys_of_measuring(o_.validation->size(), o_.eval_batch > 0 ? o_.eval_batch : order_.batch, bytes, s_.own_loss())) s_.plan_for(key);
+    const std::int64_t batch = o_.eval_batch > 0 ? o_.eval_batch : order_.batch;
+    for (const PlanKey& key : keys_of_measuring(o_.validation->size(), batch, bytes, s_.losses, evaluation_of(s_.losses, o_.metrics))) s_.plan_for(key);
   }
   if (asked_to_stop()) return history(true);
   if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));

@@ -8,8 +8,6 @@
 namespace tandem {
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 // Where the numbers of a sample's places stand.
 struct Rows {
   std::int64_t length, stride, per_sample;
@@ -41,16 +39,12 @@ std::size_t best(std::span<const double> v) { return static_cast<std::size_t>(st
 
 }  // namespace
 
-double Measure::mean_loss() const { return weight == 0 ? 0 : loss / weight; }
-
-double Measure::accuracy() const { return rows == 0 ? nan : correct / static_cast<double>(rows); }
-
 void each_place(const Labels& l, const Measured& batch, const std::function<void(const Place&)>& each) {
   const Rows r = rows_of(l);
   const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64;
   std::vector<double> x(static_cast<std::size_t>(r.length)), t(x.size());
   visit_float(batch.dtype, [&]<class T>() {
-    const T* values = reinterpret_cast<const T*>(batch.values);
+    const T* const values = reinterpret_cast<const T*>(batch.values);
     const auto* index = indices ? reinterpret_cast<const std::int64_t*>(batch.given) : nullptr;
     const T* dense = indices ? nullptr : reinterpret_cast<const T*>(batch.given);
     for (std::int64_t n = 0; n < batch.samples; ++n)
@@ -78,6 +72,27 @@ void each_place(const Labels& l, const Measured& batch, const std::function<void
   });
 }
 
+void each_class(const Labels& l, const Measured& batch, const std::function<void(std::int64_t, std::int64_t)>& each) {
+  const Rows r = rows_of(l);
+  const std::int64_t places = batch.samples * r.per_sample;
+  if (l.sample->dtype == DType::int64) {
+    const auto* const labels = reinterpret_cast<const std::int64_t*>(batch.given);
+    for (std::int64_t i = 0; i < places; ++i)
+      if (labels[i] >= 0 && labels[i] < r.length && !(l.ignore && labels[i] == *l.ignore)) each(i, labels[i]);
+    return;
+  }
+  visit_float(l.sample->dtype, [&]<class T>() {
+    const T* const dense = reinterpret_cast<const T*>(batch.given);
+    for (std::int64_t i = 0; i < places; ++i) {
+      const T* const t = dense + r.start(i / r.per_sample, i % r.per_sample);
+      std::int64_t most = 0;
+      for (std::int64_t c = 1; c < r.length; ++c)
+        if (static_cast<double>(t[c * r.stride]) > static_cast<double>(t[most * r.stride])) most = c;
+      each(i, most);
+    }
+  });
+}
+
 namespace {
 
 // Places of a sample that have a loss each.
@@ -86,6 +101,11 @@ std::int64_t places_of(const Labels& l) {
 }
 
 bool has_class_indices(const Labels& l) { return l.sample && l.sample->dtype == DType::int64 && l.classes > 0; }
+
+std::span<const std::int64_t> indices_of(const Labels& l, const std::byte* given, std::int64_t first, std::int64_t samples) {
+  const std::int64_t places = places_of(l);
+  return {reinterpret_cast<const std::int64_t*>(given) + first * places, static_cast<std::size_t>(samples * places)};
+}
 
 // Of all places of a sample, by their labels.
 double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
@@ -96,7 +116,7 @@ double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
   }
   if (l.axis < 0 || !has_class_indices(l) || (l.class_weights.empty() && !l.ignore)) return static_cast<double>(places);
   double sum = 0;
-  for (const std::int64_t label : std::span(reinterpret_cast<const std::int64_t*>(given) + sample * places, static_cast<std::size_t>(places))) {
+  for (const std::int64_t label : indices_of(l, given, sample, 1)) {
     if (l.ignore && label == *l.ignore) continue;
     const bool known = label >= 0 && label < l.classes;
     sum += l.class_weights.empty() ? 1 : known ? l.class_weights[static_cast<std::size_t>(label)] : 0;
@@ -104,24 +124,13 @@ double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
   return sum;
 }
 
-void measure_sequences(Measure& sum, const Labels& l, const Measured& batch) {
-  const auto each = static_cast<std::size_t>(l.scores.elements()), length = static_cast<std::size_t>(l.sample->shape.elements());
-  std::vector<double> x(each);
-  const auto* const labels = reinterpret_cast<const std::int64_t*>(batch.given);
-  visit_float(batch.dtype, [&]<class T>() {
-    for (std::int64_t n = 0; n < batch.samples; ++n) {
-      const auto at = static_cast<std::size_t>(n);
-      const T* const values = reinterpret_cast<const T*>(batch.values) + at * each;
-      std::transform(values, values + each, x.begin(), [](T v) { return static_cast<double>(v); });
-      undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
-      const double weight = batch.weights ? static_cast<double>(batch.weights[n]) : 1.0;
-      sum.loss += weight * loss_row(l.loss).host({.x = x, .t = {}, .classes = l.classes, .sequence = {labels + at * length, length}}, l.values());
-    }
-  });
-  sum.samples += batch.samples;
-}
-
 }  // namespace
+
+bool names_classes(const Labels& l, const Measured& batch) {
+  if (l.axis < 0 || !has_class_indices(l)) return true;
+  const auto labels = indices_of(l, batch.given, 0, batch.samples);
+  return std::all_of(labels.begin(), labels.end(), [&](std::int64_t label) { return (label >= 0 && label < l.classes) || (l.ignore && label == *l.ignore); });
+}
 
 double loss_weight(const Labels& l, const std::byte* given, const float* weights, std::int64_t samples) {
   double sum = 0;
@@ -130,53 +139,5 @@ double loss_weight(const Labels& l, const std::byte* given, const float* weights
 }
 
 bool weight_depends_on_data(const Labels& l) { return l.weighted || !l.class_weights.empty() || (l.ignore && l.axis >= 0); }
-
-void measure(Measure& sum, const Labels& l, const Measured& batch) {
-  sum.weight += loss_weight(l, batch.given, batch.weights, batch.samples);
-  const LossRow& row = loss_row(l.loss);
-  if (row.over == LossOver::sequence) return measure_sequences(sum, l, batch);
-  const LossValues values = l.values();
-  const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64, inside = l.loss == "softmax-cross-entropy";
-  const bool yes_or_no = row.labels == LabelKind::binary && l.scores.elements() == 1;
-  std::vector<double> t;
-  const auto smoothed = [&](double v, double count) { return v * (1 - l.smoothing) + l.smoothing / count; };
-  each_place(l, batch, [&](const Place& p) {
-    const double of_sample = batch.weights ? static_cast<double>(batch.weights[p.sample]) : 1.0;
-    if (classes) {
-      if (p.ignored) return;
-      const auto own = [&](std::size_t c) { return l.class_weights.empty() ? 1.0 : l.class_weights[c]; };
-      t.assign(p.t.begin(), p.t.end());
-      double factor = 1;
-      for (double& v : t)
-        if (l.smoothing > 0) v = smoothed(v, static_cast<double>(t.size()));
-      if (!l.class_weights.empty() && !inside) {
-        factor = 0;
-        for (std::size_t c = 0; c < t.size(); ++c) factor += t[c] * own(c);
-      }
-      if (inside)
-        for (std::size_t c = 0; c < t.size(); ++c) t[c] *= own(c);
-      const double loss = indices && p.label < 0 ? nan : row.host({p.x, t}, values);
-      sum.loss += of_sample * factor * loss;
-      sum.correct += static_cast<std::int64_t>(best(p.x)) == p.label;
-      ++sum.rows;
-      return;
-    }
-    double loss = 0, weight = 1;
-    if (row.over == LossOver::elements) {
-      for (std::size_t i = 0; i < p.x.size(); ++i) {
-        const double label = l.smoothing > 0 ? smoothed(p.t[i], 2) : p.t[i];
-        loss += row.host({p.x.subspan(i, 1), std::span(&label, 1)}, values);
-      }
-      if (!l.class_weights.empty()) weight = l.class_weights[0] + p.t[0] * (l.class_weights[1] - l.class_weights[0]);
-    } else {
-      loss = row.host({p.x, p.t}, values);
-    }
-    sum.loss += of_sample * weight * loss;
-    if (!yes_or_no) return;
-    sum.correct += (p.x[0] > 0) == (p.t[0] > 0.5);
-    ++sum.rows;
-  });
-  sum.samples += batch.samples;
-}
 
 }  // namespace tandem

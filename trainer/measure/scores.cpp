@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/suggest.h"
 
@@ -149,6 +150,7 @@ Scores::Scores(const Labels& labels, std::span<const std::string> names, bool le
   for (const std::string& name : names_) {
     if (top_of(name) > 0) tops_.push_back(top_of(name));
     if (const Row* row = row_of(name)) keeps_scores_ = keeps_scores_ || row->of_scores;
+    perplexity_ = perplexity_ || name == "perplexity";
   }
   hits_.resize(tops_.size());
   const Shape& s = labels.scores;
@@ -164,12 +166,25 @@ Scores::Scores(const Labels& labels, std::span<const std::string> names, bool le
   }
 }
 
+LossOutputs Scores::wanted() const {
+  LossOutputs outputs{.value = keeps_scores_ || (kind_ == Kind::binary && table_.classes > 0) || (!sums_.empty() && !names_.empty())};
+  if (kind_ != Kind::classes || table_.classes == 0) return outputs;
+  outputs.likelihood = perplexity_;
+  outputs.top = 1;
+  for (const std::int64_t k : tops_) outputs.top = std::clamp(k, outputs.top, table_.classes);
+  return outputs;
+}
+
+double Scores::accuracy() const {
+  if (rows_ == 0 || !(single_ || (kind_ == Kind::classes && table_.classes > 0))) return nan;
+  return static_cast<double>(std::accumulate(table_.right.begin(), table_.right.end(), std::int64_t{0})) / static_cast<double>(rows_);
+}
+
 void Scores::add(const Measured& batch) {
-  if (table_.classes == 0 && sums_.empty()) return;
+  if (kind_ == Kind::classes && table_.classes > 0) add_classes(batch);
+  if (kind_ == Kind::classes || !batch.values || (table_.classes == 0 && sums_.empty())) return;
   each_place(labels_, batch, [&](const Place& p) {
-    if (kind_ == Kind::classes)
-      add_classes(p);
-    else if (kind_ == Kind::binary)
+    if (kind_ == Kind::binary)
       add_binary(p);
     else
       add_numbers(p);
@@ -183,22 +198,23 @@ void Scores::count(std::size_t label, std::size_t predicted) {
   if (!table_.confusion.empty()) ++table_.confusion[label * static_cast<std::size_t>(table_.classes) + predicted];
 }
 
-void Scores::add_classes(const Place& p) {
-  if (p.ignored || p.label < 0) return;
-  const auto label = static_cast<std::size_t>(p.label);
-  const auto top = std::max_element(p.x.begin(), p.x.end());
-  count(label, static_cast<std::size_t>(top - p.x.begin()));
-  ++rows_;
-  if (!tops_.empty()) {  // of scores that are alike those of lower classes go first
-    std::int64_t before = 0;
-    for (std::size_t c = 0; c < p.x.size(); ++c) before += p.x[c] > p.x[label] || (p.x[c] == p.x[label] && c < label);
-    for (std::size_t i = 0; i < tops_.size(); ++i) hits_[i] += before < tops_[i];
-  }
-  double sum = 0;
-  for (const double v : p.x) sum += std::exp(v - *top);
-  likelihood_ += *top + std::log(sum) - p.x[label];
+void Scores::add_classes(const Measured& batch) {
+  each_class(labels_, batch, [&](std::int64_t place, std::int64_t label) {
+    const std::int64_t* const top = batch.classes + place * batch.top;
+    count(static_cast<std::size_t>(label), static_cast<std::size_t>(*top));
+    ++rows_;
+    const std::int64_t before = std::find(top, top + batch.top, label) - top;
+    for (std::size_t i = 0; i < tops_.size(); ++i) hits_[i] += before < std::min(tops_[i], batch.top);
+  });
+  likelihood_ = std::accumulate(batch.likelihoods.begin(), batch.likelihoods.end(), likelihood_);
   if (!keeps_scores_) return;
-  for (std::size_t c = 0; c < p.x.size(); ++c) columns_[c].scores.emplace_back(static_cast<float>(std::exp(p.x[c] - *top) / sum), c == label);
+  each_place(labels_, batch, [&](const Place& p) {
+    if (p.ignored || p.label < 0) return;
+    const double top = *std::max_element(p.x.begin(), p.x.end());
+    double sum = 0;
+    for (const double v : p.x) sum += std::exp(v - top);
+    for (std::size_t c = 0; c < p.x.size(); ++c) columns_[c].scores.emplace_back(static_cast<float>(std::exp(p.x[c] - top) / sum), static_cast<std::int64_t>(c) == p.label);
+  });
 }
 
 void Scores::add_binary(const Place& p) {

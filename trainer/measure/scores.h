@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/loss/evaluation.h"
 #include "trainer/measure/class_table.h"
 #include "trainer/measure/metrics.h"
 
@@ -27,7 +28,9 @@ class Scores {
   // "auto" stands for those that people look at with such labels. Fails (usage) on what is unknown; what has no meaning for
   // these labels is left out where `lenient`, as with several losses, else it fails.
   Scores(const Labels& labels, std::span<const std::string> names, bool lenient);
+  LossOutputs wanted() const;  // what add() takes of the loss's value, beside the loss
   void add(const Measured& batch);
+  double accuracy() const;  // NaN: it has no meaning, or nothing was added
   std::map<std::string, double> values() const;
   const ClassTable* table() const { return table_.classes > 0 ? &table_ : nullptr; }
 
@@ -40,7 +43,7 @@ class Scores {
     double shift = 0, labels = 0, label_squares = 0, squares = 0;
     std::int64_t count = 0;
   };
-  void add_classes(const Place& place);
+  void add_classes(const Measured& batch);
   void add_binary(const Place& place);
   void add_numbers(const Place& place);
   void count(std::size_t label, std::size_t predicted);
@@ -52,7 +55,7 @@ class Scores {
   std::vector<std::string> names_;
   std::vector<std::int64_t> tops_;  // k of each topK
   std::vector<double> hits_;
-  bool keeps_scores_ = false;
+  bool keeps_scores_ = false, perplexity_ = false;
   bool single_ = false;  // one yes or no a sample
   ClassTable table_;
   std::vector<Column> columns_;

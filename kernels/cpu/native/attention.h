@@ -128,13 +128,13 @@ void unpack(const vector::Table& table, Stored* to, std::int64_t stride, const T
   for (std::int64_t r = 0; r < rows; ++r) narrow(table, to + r * stride, from + r * width, width);
 }
 
-// Pieces of a thread's workspace, one behind the other, each on a cache line.
+// Pieces of a thread's workspace, one behind the other, each on a cache line. Without a workspace they are only counted.
 class Pieces {
  public:
   explicit Pieces(std::byte* at) : at_(at) {}
   template <class T>
   T* take(std::int64_t n) {
-    T* const piece = reinterpret_cast<T*>(at_ + bytes_);
+    T* const piece = at_ ? reinterpret_cast<T*>(at_ + bytes_) : nullptr;
     bytes_ += (n * static_cast<std::int64_t>(sizeof(T)) + 63) / 64 * 64;
     return piece;
   }

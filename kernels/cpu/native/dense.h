@@ -16,8 +16,6 @@ inline KernelDescription dense_description(const KernelRequest& request, std::st
   return d;
 }
 
-inline Operand operand_at(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() ? operands[i] : Operand{}; }
-
 inline std::int64_t product(const Ints& v) {
   std::int64_t n = 1;
   for (const std::int64_t i : v) n *= i;

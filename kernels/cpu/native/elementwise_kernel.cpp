@@ -10,9 +10,6 @@ namespace {
 constexpr std::int64_t chunk_bytes = 4096, slot_gap = 320;
 // One instruction alone keeps nothing between instructions: what counts is how rarely it begins.
 constexpr std::int64_t long_chunk_bytes = 16384;
-constexpr std::int64_t line = 64;
-
-std::int64_t to_line(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
 struct Loop {
   std::int64_t size, stride;
@@ -95,48 +92,31 @@ struct Schedule {
   std::vector<int> output_of;  // of each operand: the output it is written to, or −1
 };
 
-Schedule schedule(const Program& p) {
-  const Operand& out = p.outputs[0];
-  Schedule s;
-  s.total = physical_elements(out.shape, out.layout);
-  s.parts = threads_for(s.total, p.threads);
-  std::size_t widest = 1;
-  for (const Operand& in : p.inputs) widest = std::max(widest, size_of(in.dtype));
-  for (const Instruction& code : p.code) widest = std::max(widest, size_of(code.dtype));
-  const std::int64_t room = (p.code.size() == 1 ? long_chunk_bytes : chunk_bytes) / static_cast<std::int64_t>(widest);
-  s.chunk = room;
-
-  for (Operand in : p.inputs) {
-    Reading r;
-    if (s.total == 0 || runs_along(in, out)) {
-      r.direct = true;
-    } else {
-      if (needs_padding(in, out)) {
-        const Operand plain = aligned_to(with_layout(in, Layout::row_major(in.shape.rank())), out);
-        std::vector<AxisLoops> axes;
-        const int extra = out.shape.rank() - in.shape.rank();
-        for (int axis = 0; axis < out.shape.rank(); ++axis)
-          axes.push_back(loops_along(plain.shape[axis], axis < extra ? AxisOffsets() : AxisOffsets(in.shape, in.layout, axis - extra),
-                                     {plain.shape, out.layout, axis}));
-        r.staging = Copy(axes, size_of(in.dtype));
-        r.stage = s.staged;
-        s.staged += to_line(plain.bytes());
-        in = plain;
-      }
-      r.loops = loops_over(in, out);
-      const std::int64_t period = period_of(r.loops);
-      if (period <= room) s.chunk = std::min(s.chunk, room / period * period);
-    }
-    s.readings.push_back(std::move(r));
+// Of an operand whose memory does not run along with the output's. `staged`: bytes of scratch that operands are brought to.
+Reading gathered(Operand in, const Operand& out, std::int64_t& staged) {
+  Reading r;
+  if (needs_padding(in, out)) {
+    const Operand plain = aligned_to(with_layout(in, Layout::row_major(in.shape.rank())), out);
+    std::vector<AxisLoops> axes;
+    const int extra = out.shape.rank() - in.shape.rank();
+    for (int axis = 0; axis < out.shape.rank(); ++axis)
+      axes.push_back(loops_along(plain.shape[axis], axis < extra ? AxisOffsets() : AxisOffsets(in.shape, in.layout, axis - extra),
+                                 {plain.shape, out.layout, axis}));
+    r.staging = Copy(axes, size_of(in.dtype));
+    r.stage = staged;
+    staged += to_line(plain.bytes());
+    in = plain;
   }
-  for (Reading& r : s.readings) r.alike = !r.direct && s.chunk % period_of(r.loops) == 0;
+  r.loops = loops_over(in, out);
+  return r;
+}
 
-  // Scratch: one slot for every gathered input, and for what is no output a slot from its instruction to its last use.
+// One slot of scratch for every gathered input, and for what is no output a slot from its instruction to its last use.
+void assign_slots(const Program& p, Schedule& s, std::int64_t slot) {
   const std::size_t inputs = p.inputs.size(), operands = inputs + p.code.size();
   s.output_of.assign(operands, -1);
   for (std::size_t i = 0; i < p.results.size(); ++i) s.output_of[static_cast<std::size_t>(p.results[i])] = static_cast<int>(i);
   s.slots.offset.assign(operands, -1);
-  const std::int64_t slot = to_line(s.chunk * static_cast<std::int64_t>(widest)) + slot_gap;
   for (std::size_t i = 0; i < inputs; ++i)
     if (!s.readings[i].direct) {
       s.slots.offset[i] = s.slots.bytes;
@@ -160,6 +140,30 @@ Schedule schedule(const Program& p) {
     for (std::size_t v = inputs; v < inputs + j; ++v)
       if (s.slots.offset[v] >= 0 && last_use[v] == j) idle.push_back(s.slots.offset[v]);
   }
+}
+
+Schedule schedule(const Program& p) {
+  const Operand& out = p.outputs[0];
+  Schedule s;
+  s.total = physical_elements(out.shape, out.layout);
+  s.parts = threads_for(s.total, p.threads);
+  std::size_t widest = 1;
+  for (const Operand& in : p.inputs) widest = std::max(widest, size_of(in.dtype));
+  for (const Instruction& code : p.code) widest = std::max(widest, size_of(code.dtype));
+  const std::int64_t room = (p.code.size() == 1 ? long_chunk_bytes : chunk_bytes) / static_cast<std::int64_t>(widest);
+  s.chunk = room;
+
+  for (const Operand& in : p.inputs) {
+    if (s.total == 0 || runs_along(in, out)) {
+      s.readings.emplace_back().direct = true;
+      continue;
+    }
+    s.readings.push_back(gathered(in, out, s.staged));
+    const std::int64_t period = period_of(s.readings.back().loops);
+    if (period <= room) s.chunk = std::min(s.chunk, room / period * period);
+  }
+  for (Reading& r : s.readings) r.alike = !r.direct && s.chunk % period_of(r.loops) == 0;
+  assign_slots(p, s, to_line(s.chunk * static_cast<std::int64_t>(widest)) + slot_gap);
   return s;
 }
 

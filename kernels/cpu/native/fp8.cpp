@@ -12,7 +12,6 @@
 namespace tandem::native {
 namespace {
 
-std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 float wide(float x) { return x; }
 float wide(BFloat16 x) { return to_float(x); }

@@ -13,7 +13,6 @@ constexpr std::int64_t line_numbers = 160;     // of a's lines that lie side by 
 constexpr std::int64_t few_rows = 256;         // of a: the other side's packing is much of the work, and they fit the second cache
 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
-std::int64_t to_line(std::int64_t bytes) { return parts_of(bytes, 64) * 64; }
 constexpr std::int64_t float_bytes = sizeof(float);
 
 // Where in a side its block begins.

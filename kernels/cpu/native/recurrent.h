@@ -51,8 +51,6 @@ struct Problem {
   }
 };
 
-inline std::int64_t to_line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // R of both directions, packed: both factors of each.
 template <class T>
 struct Factors {

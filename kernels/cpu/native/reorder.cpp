@@ -38,4 +38,11 @@ Descriptions describe_reorder(const KernelRequest& request) {
   return {d};
 }
 
+// Where no view will do.
+Descriptions describe_reshape(const KernelRequest& request) {
+  Descriptions all = describe_reorder(request);
+  for (KernelDescription& d : all) d.kernel = "native.reshape";
+  return all;
+}
+
 }  // namespace tandem::native

@@ -3,6 +3,25 @@
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {
+namespace {
+
+constexpr std::int64_t few = 32, block = 64;  // so few are held in order while a line is read, most of which is passed over by blocks
+
+// From i on the first block with something that may come before `last`, the last of those held; behind all blocks else.
+template <class T>
+std::int64_t next_block(const T* x, std::int64_t i, std::int64_t end, T last, bool largest) {
+  for (; i + block <= end; i += block) {
+    int some = 0;
+    if (largest)
+      for (std::int64_t k = i; k < i + block; ++k) some |= !(x[k] <= last);  // NaN, too
+    else
+      for (std::int64_t k = i; k < i + block; ++k) some |= !(x[k] >= last);
+    if (some) break;
+  }
+  return i;
+}
+
+}  // namespace
 
 // Of equal elements the first comes first; NaN counts as largest.
 Descriptions describe_top_k(const KernelRequest& request) {
@@ -29,12 +48,24 @@ Descriptions describe_top_k(const KernelRequest& request) {
             else
               return number_as<float>(from[i * e.inner]);
           };
-          for (std::int64_t i = 0; i < e.axis; ++i) order[i] = i;
-          std::partial_sort(order, order + count, order + e.axis, [&](std::int64_t i, std::int64_t j) {
+          const auto before = [&](std::int64_t i, std::int64_t j) {
             const auto a = number(i), b = number(j);
             const bool more = a > b || (a != a && b == b), less = b > a || (b != b && a == a);
             return more || less ? more == largest : i < j;
-          });
+          };
+          if (count > few) {
+            for (std::int64_t i = 0; i < e.axis; ++i) order[i] = i;
+            std::partial_sort(order, order + count, order + e.axis, before);
+          } else if (count > 0) {
+            for (std::int64_t i = 0, held = 0; i < e.axis; ++i) {
+              if constexpr (std::is_arithmetic_v<T>)
+                if (e.inner == 1 && held == count && i % block == 0) i = next_block(from, i, e.axis, from[order[count - 1]], largest);
+              if (i == e.axis || (held == count && !before(i, order[count - 1]))) continue;
+              std::int64_t at = held < count ? held++ : count - 1;
+              for (; at > 0 && before(i, order[at - 1]); --at) order[at] = order[at - 1];
+              order[at] = i;
+            }
+          }
           for (std::int64_t i = 0; i < count; ++i) {
             if (m.outputs[0]) m.out<T>(0)[to + i * e.inner] = from[order[i] * e.inner];
             if (m.outputs[1]) m.out<std::int64_t>(1)[to + i * e.inner] = order[i];

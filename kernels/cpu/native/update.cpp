@@ -164,11 +164,11 @@ class UpdateKernel final : public Kernel {
 
 Descriptions describe_update(const KernelRequest& request) {
   const UpdateRow* const row = find_update(request.op);
-  const auto tensors = static_cast<std::size_t>(request.attributes->integer("tensors"));
-  if (!row || tensors == 0 || request.inputs[0].dtype != DType::float32) return {};
+  const UpdateOperands operands(*request.attributes, request.inputs.size());
+  if (!row || operands.tensors == 0 || request.inputs[0].dtype != DType::float32) return {};
   const UpdateNumbers numbers = update_numbers(row->kind, *request.attributes);
   const std::size_t out = outputs_of(numbers), in = out + 1;
-  if (request.inputs.size() != 1 + tensors * in || request.outputs.size() != tensors * out) return {};
+  if (request.inputs.size() != 1 + operands.tensors * in || request.outputs.size() != operands.tensors * out) return {};
 
   KernelDescription d{.kernel = std::string(row->kernel), .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.5};
   d.inputs[0] = row_major(d.inputs[0]);
@@ -177,20 +177,21 @@ Descriptions describe_update(const KernelRequest& request) {
   const DType narrow = dtype == DType::float32 ? DType::bfloat16 : dtype;  // what a gradient may be, and a copy is
   std::vector<Tensor> all;
   std::int64_t total = 0;
-  for (std::size_t t = 0; t < tensors; ++t) {
+  for (std::size_t t = 0; t < operands.tensors; ++t) {
     // All of a tensor's operands lie as the parameter does, or, where that is still open, as its copy, or its gradient.
-    const Operand &w = request.inputs[1 + t * in], &g = request.inputs[2 + t * in], &last = request.inputs[t * in + in];
+    const Operand &w = request.inputs[operands.at(t)], &g = request.inputs[operands.at(t, UpdateOperands::gradient)];
+    const Operand& last = request.inputs[operands.at(t, in - 1)];
     const bool follows_copy = numbers.copies && !last.layout.any();
     const Layout layout = !w.layout.any() ? w.layout : follows_copy ? last.layout : layout_or_row_major(g);
     for (std::size_t k = 0; k < in; ++k) {
-      Operand& operand = d.inputs[1 + t * in + k];
+      Operand& operand = d.inputs[operands.at(t, k)];
       const bool is_copy = numbers.copies && k + 1 == in;
       if (operand.dtype != (is_copy ? narrow : dtype) && !(k == 1 && operand.dtype == narrow)) return {};
       operand.layout = layout;
       if (k == 1) continue;
       const std::size_t o = t * out + (k == 0 ? 0 : k - 1);
       d.outputs[o].layout = layout;
-      d.in_place.push_back({static_cast<int>(o), static_cast<int>(1 + t * in + k)});
+      d.in_place.push_back({static_cast<int>(o), static_cast<int>(operands.at(t, k))});
     }
     all.push_back({physical_elements(w.shape, layout), g.dtype != dtype});
     total += all.back().size;

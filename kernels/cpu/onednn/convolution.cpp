@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/describe.h"
 #include "kernels/cpu/native/window.h"
 #include "kernels/cpu/onednn/primitive.h"
 
@@ -30,8 +31,6 @@ Problem problem_of(const KernelRequest& request, Direction direction, const Oper
   for (const auto d : p.window.dilations) p.dilations.push_back(d - 1);
   return p;
 }
-
-Operand operand_at(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() ? operands[i] : Operand{}; }
 
 bool supported(const KernelRequest& request, const Shape& x) {
   return float_operands(request) && x.rank() >= 3 && x.rank() <= 5;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/layout_tag.h"
+#include "kernels/cpu/describe.h"
 #include "kernels/cpu/native/window.h"
 #include "kernels/cpu/onednn/primitive.h"
 
@@ -20,8 +21,6 @@ struct Problem {
 struct Descs {
   Desc x, w, b, y;
 };
-
-Operand operand_at(const std::vector<Operand>& operands, std::size_t i) { return i < operands.size() ? operands[i] : Operand{}; }
 
 std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
   const auto x = to_desc(p.x, c.x), w = to_desc(p.w, c.w), y = to_desc(p.y, c.y);

@@ -47,14 +47,14 @@ void mask(CudnnGraph& g, CudnnGraph::TensorId dy, CudnnGraph::TensorId sum, Cudn
 
 }  // namespace
 
-std::vector<KernelDescription> describe_cudnn_batch_norm(const KernelRequest& request, Libraries* libraries) {
-  const std::optional<KernelDescription> d = batch_norm_description(request, "cudnn.batch_norm");
+std::vector<KernelDescription> describe_cudnn_batch_normalization_training(const KernelRequest& request, Libraries* libraries) {
+  const std::optional<KernelDescription> d = batch_normalization_description(request, "cudnn.batch_normalization_training");
   if (!d || !takes(*d) || has(d->inputs, 4)) return {};  // its engines take their own statistics
   const Dims x = dims_of(d->inputs[0].shape), c = channels_of(x);
   const DType dtype = d->inputs[0].dtype;
   const bool add = has(d->inputs, 3), relu = request.attributes->text("activation", "") == "Relu";
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
-  CudnnRecipe recipe{.family = "cudnn.batch_norm", .description = *d, .build = [=] {
+  CudnnRecipe recipe{.family = "cudnn.batch_normalization_training", .description = *d, .build = [=] {
                        CudnnGraph g;
                        const auto y = g.tensor(dtype, x, output_role(0));
                        auto last = add || relu ? g.virtual_tensor(DType::float32, x) : y;
@@ -79,13 +79,13 @@ std::vector<KernelDescription> describe_cudnn_batch_norm(const KernelRequest& re
 
 // cuDNN has no engine for its own gradient of Relu before that of the normalization, but for a product of dy with a
 // comparison: of y where that is an operand, else of x̂ · scale + bias.
-std::vector<KernelDescription> describe_cudnn_batch_norm_backward(const KernelRequest& request, Libraries* libraries) {
-  const std::optional<KernelDescription> d = batch_norm_backward_description(request, "cudnn.batch_norm_backward");
+std::vector<KernelDescription> describe_cudnn_batch_normalization_backward(const KernelRequest& request, Libraries* libraries) {
+  const std::optional<KernelDescription> d = batch_normalization_backward_description(request, "cudnn.batch_normalization_backward");
   if (!d || !takes(*d)) return {};
   const Dims x = dims_of(d->inputs[0].shape), c = channels_of(x);
   const DType dtype = d->inputs[0].dtype;
   const bool relu = request.attributes->has("activation"), given_y = has(d->inputs, 7), sums = has(d->inputs, 8), adds = has(d->outputs, 3);
-  return descriptions_of({.family = "cudnn.batch_norm_backward", .description = *d, .build = [=] {
+  return descriptions_of({.family = "cudnn.batch_normalization_backward", .description = *d, .build = [=] {
                             CudnnGraph g;
                             CudnnGraph::NormBackward n{.x = g.tensor(dtype, x, input_role(0)),
                                                        .dy = g.tensor(dtype, x, input_role(1)),

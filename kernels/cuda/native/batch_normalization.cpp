@@ -76,7 +76,7 @@ std::int64_t statistics_workspace(const ChannelMatrix& m) {
 
 }  // namespace
 
-std::optional<KernelDescription> batch_norm_description(const KernelRequest& request, std::string_view kernel) {
+std::optional<KernelDescription> batch_normalization_description(const KernelRequest& request, std::string_view kernel) {
   KernelDescription d = description_of(request, kernel, layout_of(request, request.inputs[0].shape.rank()));
   if (d.outputs.size() < 4) return std::nullopt;
   d.outputs[3] = opaque_of(d.inputs[0]);
@@ -84,7 +84,7 @@ std::optional<KernelDescription> batch_norm_description(const KernelRequest& req
   return d;
 }
 
-std::optional<KernelDescription> batch_norm_backward_description(const KernelRequest& request, std::string_view kernel) {
+std::optional<KernelDescription> batch_normalization_backward_description(const KernelRequest& request, std::string_view kernel) {
   KernelDescription d = description_of(request, kernel, layout_of(request, request.inputs[0].shape.rank()));
   if (d.inputs.size() < 7 || d.inputs[6] != opaque_of(d.inputs[0])) return std::nullopt;
   if (!settle(d, *request.attributes, kernel)) return std::nullopt;
@@ -110,8 +110,8 @@ std::optional<ChannelSums> channel_sums_of(const KernelRequest& request) {
   return sums;
 }
 
-Descriptions describe_batch_norm_training(const KernelRequest& request, Libraries*) {
-  std::optional<KernelDescription> d = batch_norm_description(request, "native.batch_norm");
+Descriptions describe_batch_normalization_training(const KernelRequest& request, Libraries*) {
+  std::optional<KernelDescription> d = batch_normalization_description(request, "native.batch_normalization_training");
   if (!d) return {};
   const ChannelMatrix m = as_one(d->inputs[0].shape, request.options);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
@@ -128,8 +128,8 @@ Descriptions describe_batch_norm_training(const KernelRequest& request, Librarie
   return {*d};
 }
 
-Descriptions describe_batch_norm_factors(const KernelRequest& request, Libraries*) {
-  KernelDescription d = description_of(request, "native.batch_norm_factors", Layout::row_major(1));
+Descriptions describe_batch_normalization_factors(const KernelRequest& request, Libraries*) {
+  KernelDescription d = description_of(request, "native.batch_normalization_factors", Layout::row_major(1));
   const DType type = d.outputs[3].dtype;
   if (!is_storage_float(type)) return {};
   const auto channels = static_cast<std::int32_t>(d.inputs[0].shape[0]);
@@ -159,8 +159,8 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
   return n;
 }
 
-Descriptions describe_batch_norm_backward(const KernelRequest& request, Libraries*) {
-  std::optional<KernelDescription> d = batch_norm_backward_description(request, "native.batch_norm_backward");
+Descriptions describe_batch_normalization_backward(const KernelRequest& request, Libraries*) {
+  std::optional<KernelDescription> d = batch_normalization_backward_description(request, "native.batch_normalization_backward");
   if (!d) return {};
   const ChannelMatrix m = as_one(d->inputs[0].shape, request.options);
   const bool relu = relu_of(*request.attributes);
@@ -186,9 +186,9 @@ Descriptions describe_batch_norm_backward(const KernelRequest& request, Librarie
   return {*d};
 }
 
-Descriptions describe_batch_norm_inference(const KernelRequest& request, Libraries*) {
-  KernelDescription d = description_of(request, "native.batch_norm_inference", layout_of(request, request.inputs[0].shape.rank()));
-  if (!settle(d, *request.attributes, "native.batch_norm_inference")) return {};
+Descriptions describe_batch_normalization(const KernelRequest& request, Libraries*) {
+  KernelDescription d = description_of(request, "native.batch_normalization", layout_of(request, request.inputs[0].shape.rank()));
+  if (!settle(d, *request.attributes, "native.batch_normalization")) return {};
   const ChannelMatrix m = as_one(d.inputs[0].shape, request.options);
   const float epsilon = request.attributes->real("epsilon", 1e-5F);
   const bool relu = relu_of(*request.attributes);

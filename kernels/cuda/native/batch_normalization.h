@@ -7,8 +7,8 @@
 
 namespace tandem::cuda {
 
-std::optional<KernelDescription> batch_norm_description(const KernelRequest& request, std::string_view kernel);
-std::optional<KernelDescription> batch_norm_backward_description(const KernelRequest& request, std::string_view kernel);
+std::optional<KernelDescription> batch_normalization_description(const KernelRequest& request, std::string_view kernel);
+std::optional<KernelDescription> batch_normalization_backward_description(const KernelRequest& request, std::string_view kernel);
 // output 2 (the variance) from output 3 (the opaque operand).
 Binder variance_binder(std::int64_t channels, float epsilon);
 

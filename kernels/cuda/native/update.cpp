@@ -103,11 +103,11 @@ Narrow narrow_of(DType type) { return type == DType::float16 ? Narrow::float16 :
 
 Descriptions describe_update(const KernelRequest& request, Libraries*) {
   const UpdateRow* const row = find_update(request.op);
-  const auto tensors = static_cast<std::size_t>(request.attributes->integer("tensors"));
-  if (!row || tensors == 0 || request.inputs[0].dtype != DType::float32) return {};
+  const UpdateOperands operands(*request.attributes, request.inputs.size());
+  if (!row || operands.tensors == 0 || request.inputs[0].dtype != DType::float32) return {};
   const UpdateNumbers numbers = update_numbers(row->kind, *request.attributes);
   const std::size_t in = static_cast<std::size_t>(numbers.states) + 2 + numbers.copies, out = in - 1;
-  if (request.inputs.size() != 1 + tensors * in || request.outputs.size() != tensors * out) return {};
+  if (request.inputs.size() != 1 + operands.tensors * in || request.outputs.size() != operands.tensors * out) return {};
   KernelDescription d;
   d.kernel = std::string(row->kernel);
   d.inputs = request.inputs;
@@ -121,19 +121,19 @@ Descriptions describe_update(const KernelRequest& request, Libraries*) {
     return is_16_bit(o.dtype) && o.dtype == narrow;
   };
   std::vector<UpdatedTensor> updated;
-  for (std::size_t t = 0; t < tensors; ++t) {
+  for (std::size_t t = 0; t < operands.tensors; ++t) {
     // All of a tensor's operands lie as the parameter does, or, where that is still open, as its gradient.
-    const Operand &w = request.inputs[1 + t * in], &g = request.inputs[2 + t * in];
+    const Operand &w = request.inputs[operands.at(t)], &g = request.inputs[operands.at(t, UpdateOperands::gradient)];
     const Layout layout = !w.layout.any() ? w.layout : !g.layout.any() ? g.layout : Layout::row_major(w.shape.rank());
     for (std::size_t k = 0; k < in; ++k) {
-      Operand& operand = d.inputs[1 + t * in + k];
+      Operand& operand = d.inputs[operands.at(t, k)];
       const bool copy = numbers.copies && k + 1 == in;
       if (copy || (k == 1 && operand.dtype != dtype) ? !narrows(operand) : operand.dtype != dtype) return {};
       operand.layout = layout;
       if (k == 1) continue;
       const std::size_t o = t * out + (k == 0 ? 0 : k - 1);
       d.outputs[o].layout = layout;
-      d.in_place.emplace_back(static_cast<int>(o), static_cast<int>(1 + t * in + k));
+      d.in_place.emplace_back(static_cast<int>(o), static_cast<int>(operands.at(t, k)));
     }
     updated.push_back({physical_elements(w.shape, layout), g.dtype != dtype});
   }

@@ -60,6 +60,13 @@ struct Access {
     store(p, at, v);
   }
 };
+#if defined(__AVX512BW__)
+template <class E>
+constexpr bool can_stream = sizeof(typename E::Element) == sizeof(float);
+#else
+template <class E>
+constexpr bool can_stream = false;
+#endif
 template <class E>
 bool streams(const void* p, const ChannelRows& at) { return (reinterpret_cast<std::uintptr_t>(p) | static_cast<std::uintptr_t>(at.step) * sizeof(typename E::Element)) % 64 == 0; }
 
@@ -172,9 +179,12 @@ void apply(const NormalizedBatch& all_rows) {
     });
   };
   const auto any = [&](const auto& with_addend) {
-    if (!n.streams || !streams<E>(n.y, n.at)) return all(with_addend, [&](const auto& io, int64_t at, Line y) { io.store(n.y, at, y); });
-    all(with_addend, [&](const auto& io, int64_t at, Line y) { io.stream(n.y, at, y); });
-    end_of_stream();
+    if constexpr (can_stream<E>)
+      if (n.streams && streams<E>(n.y, n.at)) {
+        all(with_addend, [&](const auto& io, int64_t at, Line y) { io.stream(n.y, at, y); });
+        return end_of_stream();
+      }
+    all(with_addend, [&](const auto& io, int64_t at, Line y) { io.store(n.y, at, y); });
   };
   if (n.addend)
     any([&](const auto& io, Line y, int64_t at) { return y + io.load(n.addend, at); });
@@ -263,9 +273,12 @@ void apply_backward(const NormalizedBatchBackward& all_rows) {
       });
     });
   };
-  if (!n.streams || n.dx == n.dy || !streams<E>(n.dx, n.at)) return all([&](const auto& io, int64_t at, Line dx) { io.store(n.dx, at, dx); });
-  all([&](const auto& io, int64_t at, Line dx) { io.stream(n.dx, at, dx); });
-  end_of_stream();
+  if constexpr (can_stream<E>)
+    if (n.streams && n.dx != n.dy && streams<E>(n.dx, n.at)) {
+      all([&](const auto& io, int64_t at, Line dx) { io.stream(n.dx, at, dx); });
+      return end_of_stream();
+    }
+  all([&](const auto& io, int64_t at, Line dx) { io.store(n.dx, at, dx); });
 }
 
 // f.template operator()<cut, more>()

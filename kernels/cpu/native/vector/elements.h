@@ -86,9 +86,9 @@ struct Bfloat16 {
 };
 
 // Rounded by the processor (AVX512_BF16): to the nearest, too, and numbers below 2⁻¹²⁶ to 0. Written out, as the instruction is not
-// among those that this is compiled for.
-struct RoundedBfloat16 : Bfloat16 {
+// among those that this is compiled for. No processor without AVX-512 has it.
 #if defined(__AVX512BW__)
+struct RoundedBfloat16 : Bfloat16 {
   static __m256i narrow(Lanes<float> v) {
     __m256i halves;
     asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(v));
@@ -96,8 +96,10 @@ struct RoundedBfloat16 : Bfloat16 {
   }
   static void store(Element* p, Lanes<float> v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(v)); }
   static void store(Element* p, Lanes<float> v, int n) { _mm256_mask_storeu_epi16(p, first_lanes(n), narrow(v)); }
-#endif
 };
+#else
+using RoundedBfloat16 = Bfloat16;
+#endif
 
 }  // namespace
 }  // namespace tandem::vector::TANDEM_ISA

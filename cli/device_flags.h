@@ -1,0 +1,48 @@
+// Options of devices, sizes and kernels.
+#pragma once
+#include <map>
+
+#include "cli/flag.h"
+#include "graph/tensor.h"
+#include "kernels/kernel.h"
+#include "kernels/precision.h"
+
+namespace tandem {
+
+std::map<std::string, int> read_axes(const FlagRow&, const std::string& text);
+std::map<std::string, Tensor> read_constants(const FlagRow&, const std::string& text);
+
+inline constexpr FlagWord<std::optional<LayoutPreference>> layouts[] = {
+    {"auto", std::nullopt}, {"blocked", LayoutPreference::blocked}, {"channels-last", LayoutPreference::channels_last}};
+inline constexpr auto number_formats = [] {
+  std::array<FlagWord<Precision>, std::size(precisions)> words{};
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = {name_of(precisions[i]), precisions[i]};
+  return words;
+}();
+
+struct DeviceFlags : FlagGroup {
+  constexpr DeviceFlags() : FlagGroup("devices, batch and kernels") {}
+  Flag<std::string> devices{*this, "devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"};
+  Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
+  Flag<std::int64_t> batch_size{*this, "batch-size", "N", "32", "samples of a batch, over all devices", whole<1>, {.field = "batch"}};
+  Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it", {.field = "dims"}};
+  Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, none for one that holds none, separated by commas (default: found out); data has samples first", read_axes};
+  Flag<std::map<std::string, Tensor>> set{*this, "set", "INPUT=VALUE", "", "an input's value, the same in every batch: a number, numbers separated by |, or FILE.npy; separated by commas", read_constants};
+  Flag<std::optional<std::int64_t>> max_turns{*this, "max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"};
+  Flag<std::optional<LayoutPreference>> layout{*this, "layout", "NAME", "auto", "memory layout: auto, blocked or channels-last", one_of<layouts>};
+  Switch winograd{*this, "winograd", on, "use Winograd's convolution, which rounds a little differently"};
+  Switch deterministic{*this, "deterministic", off, "the same result in every run: only kernels that give it, chosen by estimates, without timing them"};
+  Flag<std::string> tuning_cache{*this, "tuning-cache", "FILE", "", "where measured kernel times are kept (default in $TANDEM_CACHE or the user's cache folder)", {.scope = FlagScope::rank, .paths = true}};
+  Switch retune{*this, "retune", off, "time kernels again although their times are kept; the shorter times stay, and a plan may change. Times that were disturbed are taken again without it, once the machine is quiet", {.scope = FlagScope::call}};
+  Flag<std::vector<std::string>> without_pass{*this, "without-pass", "NAMES", "", "passes of the planner to leave out, separated by commas: to find the one that is at fault (plan --dump-passes lists them)", {.field = "without_passes"}};
+  Flag<Precision> precision{*this, "precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32", one_of<number_formats>};
+};
+inline constexpr DeviceFlags device_flags;
+
+// Of commands that only run a model; those that plan and train say more of it.
+struct TimingFlags : FlagGroup {
+  Switch autotune{*this, "autotune", off, "time kernels and choose the fastest", {.scope = FlagScope::command}};
+};
+inline constexpr TimingFlags timing_flags;
+
+}  // namespace tandem

@@ -1,0 +1,18 @@
+// Options of several processes that run one plan together.
+#pragma once
+#include "cli/flag.h"
+
+namespace tandem {
+
+struct RankFlags : FlagGroup {
+  constexpr RankFlags() : FlagGroup("several processes") {}
+  Flag<std::optional<std::int64_t>> processes{*this, "processes", "N", "", "start N ranks on this machine, each with its share of --devices", {.scope = FlagScope::call}};
+  Flag<std::string> rank{*this, "rank", "N", "", "which rank this process is (mpirun, srun and torchrun tell by themselves)", {.scope = FlagScope::call}};
+  Flag<std::string> world_size{*this, "world-size", "N", "", "how many ranks there are", {.scope = FlagScope::call}};
+  Flag<std::string> address{*this, "address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT, under torchrun the next port)", {.scope = FlagScope::call}};
+  Flag<double> rank_timeout{*this, "rank-timeout", "SECONDS", "120", "how long to wait for another rank", positive};
+  Flag<std::string> secret_file{*this, "secret-file", "FILE", "", "what all ranks know, so that nobody else takes a rank's place (or its text in $TANDEM_SECRET)", {.scope = FlagScope::call}};
+};
+inline constexpr RankFlags rank_flags;
+
+}  // namespace tandem

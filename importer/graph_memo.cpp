@@ -1,0 +1,38 @@
+#include "importer/graph_memo.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t most_graphs = 8;
+constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
+
+}  // namespace
+
+Graph GraphMemo::get(const ImportOptions& options, const std::function<Graph()>& make) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(entries_, options, &Entry::options);
+  if (known != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, known);
+    return entries_.front().graph;
+  }
+  ++made_;
+  Graph graph = make();
+  const std::int64_t bytes = own_bytes(graph);
+  if (bytes > most_bytes) return graph;
+  entries_.push_front({.options = options, .graph = graph, .bytes = bytes});
+  std::int64_t sum = 0;
+  std::size_t kept = 0;
+  std::erase_if(entries_, [&](const Entry& e) { return (sum += e.bytes) > most_bytes || ++kept > most_graphs; });
+  return graph;
+}
+
+std::int64_t GraphMemo::own_bytes(const Graph& graph) const {
+  std::int64_t sum = 0;
+  for (const Value& v : graph.values)
+    if (v.data && !held_.contains(v.data->bytes().data())) sum += std::ssize(v.data->bytes());
+  return sum;
+}
+
+}  // namespace tandem

@@ -1,0 +1,148 @@
+#include "planner/place/transfers.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+Part Transfers::part(ValueId v) const { return at(v.index) < parts_.size() ? parts_[at(v.index)] : Part{}; }
+
+void Transfers::set(ValueId v, Part part) {
+  if (parts_.size() < graph_.values.size()) parts_.resize(graph_.values.size());
+  parts_[at(v.index)] = part;
+}
+
+ValueId Transfers::put(ValueId v, Part part, ValueId like) {
+  graph_[v].placement = graph_[like].placement;
+  set(v, part);
+  return v;
+}
+
+ValueId Transfers::moved_by(std::string_view op, std::string name, ValueId v, Part to) {
+  const ValueId there = put(graph_[graph_.add_node(internal_operator(op), std::move(name), {}, {v}, 1)].outputs[0], to, v);
+  put_in_.insert(there);
+  return there;
+}
+
+ValueId Transfers::sum(ValueId addends, const std::string& of) { return moved_by("AllReduce", concat("sum/", of), addends, {}); }
+
+// The constant says `count` until each device has its own.
+ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t count) {
+  const int group = graph_[each].placement.group;
+  if (part(each).spread == Spread::own && graph_.groups[at(group)].axes[axis_].one_has_all())
+    return moved_by("Once", concat("once/", graph_[each].name), each, {Spread::partial});
+  GraphBuilder b(graph_, name, {});
+  const ValueId share = b.scalar(static_cast<double>(count), b.type(each).dtype);
+  graph_[share].role = ValueRole::share;
+  graph_[share].placement.group = group;
+  set(share, {Spread::own});
+  return put(b.mul(each, share), {Spread::partial}, each);
+}
+
+ValueId Transfers::transfer(ValueId v, Part to, const MeshAxis& mesh) {
+  const bool goes_by_its_own = to != Part{} || !mesh.one_has_all() || !is_float(graph_[v].type.dtype);
+  if (part(v).spread == Spread::own && goes_by_its_own) return v;
+  const std::tuple key(v.index, to.spread, to.axis, to.outer);
+  if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
+  const ValueId there = moved(v, to, mesh);
+  transferred_[key] = there;
+  return there;
+}
+
+ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
+  const Part have = part(v);
+  const std::string name = graph_[v].name;
+  if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), v, to);
+  if (have.spread == Spread::own) return moved_by("AllReduce", concat("sum/", name), by_share(v, concat("once/", name)), to);
+  if (to.spread == Spread::own) return moved_by("TakePart", concat("part/", name), have == Part{} ? v : transfer(v, {}, mesh), to);
+  if (to.is_split()) {
+    if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
+    if (have.spread == Spread::partial) {
+      if (to == Part::split(0)) return moved_by("ReduceScatter", concat("sum/", name), v, to);
+      return transfer(transfer(v, {}, mesh), to, mesh);
+    }
+    if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
+    return moved_by("TakePart", concat("part/", name), v, to);
+  }
+  return have.spread == Spread::partial ? sum(v, name) : gathered(v);
+}
+
+// Parts come together along the first axis.
+ValueId Transfers::gathered(ValueId v) {
+  const ValueId from = v;
+  Part have = part(v);
+  const std::string name = graph_[v].name;
+  GraphBuilder b(graph_, concat("gather/", name), {});
+  const Shape shape = b.shape(v);
+  if (have.outer > 1) {
+    Shape apart = shape;
+    apart[have.axis] /= have.outer;
+    apart.dims.insert(apart.dims.begin() + have.axis, have.outer);
+    have = Part::split(have.axis + 1);
+    v = put(b.reshape(v, apart), have, from);
+  }
+  Ints front{have.axis};
+  for (int i = 0; i < b.shape(v).rank(); ++i)
+    if (i != have.axis) front.push_back(i);
+  if (have.axis > 0) v = put(b.transpose(v, front), Part::split(0), from);
+  v = moved_by("AllGather", concat("gather/", name), v, {});
+  if (have.axis > 0) {
+    Ints back(front.size());
+    for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);
+    v = put(b.transpose(v, back), {}, from);
+  }
+  return b.shape(v) == shape ? v : put(b.reshape(v, shape), {}, from);
+}
+
+// What is whole only because nothing said otherwise (filled, repeated, constant) is made as a part at once. Absent where it
+// is none of that.
+ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
+  if (part(v) == to) return v;
+  if (part(v) != Part{}) return {};
+  const std::tuple key(v.index, to.spread, to.axis, to.outer);
+  if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
+  const Value value = graph_[v];
+  if (value.type.shape[to.axis] % (to.outer * mesh.total()) != 0) return {};
+  ValueId narrow;
+  if (value.kind == ValueKind::constant) {
+    narrow = graph_.add_value(value);
+  } else if (value.producer.present()) {
+    const Node node = graph_[value.producer];
+    if (node.inputs.empty() && node.op->name != "Fill") return {};
+    std::vector<ValueId> operands;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::optional<Part> needed = operand_for(node, i, to, mesh);
+      if (!needed) return {};
+      operands.push_back(needed->is_split() ? narrowed(node.inputs[i], *needed, mesh) : node.inputs[i]);
+      if (node.inputs[i].present() && !operands.back().present()) return {};
+    }
+    narrow = graph_[graph_.add_node(*node.op, node.name, node.attributes, std::move(operands), 1, node.origin)].outputs[0];
+    const NodeId producer = graph_[narrow].producer;
+    graph_[narrow] = value;
+    graph_[narrow].producer = producer;
+  }
+  if (!narrow.present()) return {};
+  if (value.placement.group < 0) graph_[v].placement.group = 0;
+  transferred_[key] = put(narrow, to, v);
+  return narrow;
+}
+
+// How an operand has to be placed so that the node's result is split so; absent where it cannot be told.
+std::optional<Part> Transfers::operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const {
+  const std::string_view op = node.op->name;
+  if (node.outputs.size() != 1) return std::nullopt;
+  if (!node.inputs[i].present()) return Part{};
+  const Shape &x = graph_[node.inputs[i]].type.shape, &y = graph_[node.outputs[0]].type.shape;
+  if (op == "Reshape") {
+    std::int64_t before = to.outer;
+    for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
+    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.total());
+    if (readings.empty()) return std::nullopt;
+    return Part::split(readings[0].axis, readings[0].outer);
+  }
+  if (op == "Transpose") return Part::split(static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer);
+  if (!node.op->elementwise && op != "Expand" && op != "Cast" && op != "Where") return std::nullopt;
+  const int axis = to.axis - (y.rank() - x.rank());
+  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part::split(axis, to.outer);
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// How values lie along one axis of the meshes, and the transfers that bring them where they are needed. A part of pass place.
+#pragma once
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "graph/place.h"
+
+namespace tandem {
+
+class Transfers final : public DeviceParts {
+ public:
+  // `put_in`: the results of transfers along this axis and those before it.
+  Transfers(Graph& graph, std::size_t axis, std::set<ValueId>& put_in)
+      : graph_(graph), axis_(axis), put_in_(put_in), parts_(graph.values.size()) {}
+
+  Part part(ValueId v) const override;
+  void set(ValueId v, Part part);
+  ValueId put(ValueId v, Part part, ValueId like) override;
+  ValueId sum(ValueId addends, const std::string& of) override;
+  ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) override;
+  ValueId& known(const std::string& key) override { return known_[key]; }
+
+  // The value placed as `to`; put in once.
+  ValueId transfer(ValueId v, Part to, const MeshAxis& mesh);
+  bool is_one(ValueId v) const { return put_in_.contains(v); }
+
+ private:
+  ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to);
+  ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
+  ValueId gathered(ValueId v);
+  ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh);
+  std::optional<Part> operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const;
+
+  Graph& graph_;
+  const std::size_t axis_;
+  std::set<ValueId>& put_in_;
+  std::vector<Part> parts_;  // by value
+  std::map<std::tuple<int, Spread, int, std::int64_t>, ValueId> transferred_;
+  std::map<std::string, ValueId, std::less<>> known_;
+};
+
+}  // namespace tandem
