@@ -344,7 +344,7 @@ TEST(LeavingPassesOut, LeavesPlansSound) {
       for (Graph (*const model)(std::int64_t) : {normalized, deep})
         for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8}) {
           if (!cpu_backend().declines(precision).empty()) continue;
-          CompileOptions o = options_for(6, precision == Precision::fp32 ? std::vector<double>{2, 1} : std::vector<double>{1});
+          CompileOptions o = options_for(6, model == normalized ? std::vector<double>{2, 1} : std::vector<double>{1});
           o.mode = mode;
           o.precision = precision;
           o.without_passes = {std::string(pass.name)};
