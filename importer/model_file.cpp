@@ -2,6 +2,8 @@
 // goes out again with other weights (writer.cpp).
 #include "importer/model_file.h"
 
+#include <algorithm>
+
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/option.h"

@@ -10,6 +10,7 @@
 
 #include "graph/operator.h"
 #include "importer/message/tensor_data.h"
+#include "tandem_onnx.pb.h"
 
 namespace tandem::test {
 namespace {
