@@ -6,7 +6,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t most_graphs = 8;
-constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
+constexpr std::int64_t most_bytes = std::int64_t{256} << 20, small_bytes = std::int64_t{1} << 20;
 
 }  // namespace
 
@@ -26,6 +26,11 @@ Graph GraphMemo::get(const ImportOptions& options, const std::function<Graph()>&
   std::size_t kept = 0;
   std::erase_if(entries_, [&](const Entry& e) { return (sum += e.bytes) > most_bytes || ++kept > most_graphs; });
   return graph;
+}
+
+void GraphMemo::release() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const Entry& e) { return e.bytes > small_bytes; });
 }
 
 std::int64_t GraphMemo::own_bytes(const Graph& graph) const {

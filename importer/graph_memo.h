@@ -18,6 +18,8 @@ class GraphMemo {
   void hold(std::set<const std::byte*> held) { held_ = std::move(held); }
   // The graph of these options, by `make` where it is not kept. An exception of `make` passes through.
   Graph get(const ImportOptions& options, const std::function<Graph()>& make);
+  // Forgets the graphs with large values of their own: a run is about to take the memory.
+  void release();
   std::int64_t made() const { return made_; }
 
  private:

@@ -274,6 +274,10 @@ Graph ModelFile::graph(const ImportOptions& options) const {
   return impl_->graphs.get(options, [&] { return impl_->graph(options); });
 }
 
+void ModelFile::release_graphs() const {
+  impl_->graphs.release();
+}
+
 std::int64_t ModelFile::graphs_built() const {
   return impl_->graphs.made();
 }

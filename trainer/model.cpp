@@ -341,6 +341,7 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     for (const FeedTarget& target : bucket == 0 ? s.targets : targets_of(s.source(options, bucket)(options.plan.batch), at, options.plan))
       s.bucket_forms.back().shapes.push_back(target.sample.shape);
   }
+  s.file.release_graphs();
   release_free_memory();  // of importing and planning
   s.session = std::make_unique<Session>(std::move(plan), s.backends, options.world);
   s.session->set_parameters(share(options.world, initial.values));

@@ -71,10 +71,13 @@ Operator max_pool() {
                 c.set(1, c.place());
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            if (!e.training || !is_float(e.type(e.x()).dtype)) return {};
+            if (!e.training || !is_float(e.type(e.x()).dtype) || e.attributes().integer("indices_alone", 0) != 0) return {};
             std::vector<ValueId> y{e.emit("MaxPoolTraining", {e.x()}, e.attributes(), 2)[0]};
             const std::vector<ValueId>& outputs = e.node().outputs;
-            if (outputs.size() > 1) y.push_back(outputs[1].present() ? e.emit("MaxPool", {e.x()}, e.attributes(), 2)[1] : ValueId{});
+            if (outputs.size() < 2) return y;
+            Attributes of_indices = e.attributes();
+            of_indices.set("indices_alone", std::int64_t{1});  // no gradient flows through this node: it stays as it is
+            y.push_back(outputs[1].present() ? e.emit("MaxPool", {e.x()}, std::move(of_indices), 2)[1] : ValueId{});
             return y;
           },
           .flops = pooling_flops,
