@@ -6,7 +6,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t most_graphs = 8;
-constexpr std::int64_t most_bytes = std::int64_t{256} << 20, small_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t small_bytes = std::int64_t{1} << 20;
 
 }  // namespace
 
@@ -20,16 +20,17 @@ Graph GraphMemo::get(const ImportOptions& options, const std::function<Graph()>&
   ++made_;
   Graph graph = make();
   const std::int64_t bytes = own_bytes(graph);
-  if (bytes > most_bytes) return graph;
+  if (bytes > most_bytes_) return graph;
   entries_.push_front({.options = options, .graph = graph, .bytes = bytes});
   std::int64_t sum = 0;
   std::size_t kept = 0;
-  std::erase_if(entries_, [&](const Entry& e) { return (sum += e.bytes) > most_bytes || ++kept > most_graphs; });
+  std::erase_if(entries_, [&](const Entry& e) { return (sum += e.bytes) > most_bytes_ || ++kept > most_graphs; });
   return graph;
 }
 
 void GraphMemo::release() {
   const std::lock_guard lock(mutex_);
+  most_bytes_ = small_bytes;
   std::erase_if(entries_, [](const Entry& e) { return e.bytes > small_bytes; });
 }
 

@@ -18,7 +18,7 @@ class GraphMemo {
   void hold(std::set<const std::byte*> held) { held_ = std::move(held); }
   // The graph of these options, by `make` where it is not kept. An exception of `make` passes through.
   Graph get(const ImportOptions& options, const std::function<Graph()>& make);
-  // Forgets the graphs with large values of their own: a run is about to take the memory.
+  // Forgets the graphs with large values of their own, and keeps none from now on: a run is about to take the memory.
   void release();
   std::int64_t made() const { return made_; }
 
@@ -34,6 +34,7 @@ class GraphMemo {
   std::mutex mutex_;
   std::list<Entry> entries_;  // the one asked for last is the first
   std::int64_t made_ = 0;
+  std::int64_t most_bytes_ = std::int64_t{256} << 20;  // of all graphs together
 };
 
 }  // namespace tandem

@@ -62,7 +62,7 @@ class ModelFile {
   // names are the initializers' names (or, for weights made by Constant or ConstantOfShape nodes, that node's output name).
   // Fails (model) with all problems in one message. The graphs asked for last are kept: asking again is cheap.
   Graph graph(const ImportOptions& options) const;
-  void release_graphs() const;  // forgets kept graphs whose values take over a MiB that the file does not hold
+  void release_graphs() const;  // forgets kept graphs whose values take over a MiB that the file does not hold, and keeps no more of them
   std::int64_t graphs_built() const;  // so far; one that was kept is not built again
   std::vector<InputForm> input_forms(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable
