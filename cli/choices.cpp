@@ -19,23 +19,30 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Mod
   const auto by_file = [&](const char* key, const char* otherwise) { return metadata.contains(concat("tandem.", key)) ? "as the model was trained" : otherwise; };
   const std::string normalize = text_of_normalize(fit.preprocess);
   const std::optional<TrainingStep> step = own_step(a, model);  // the file's: its words are the reason
-  const auto by_step = [&](const FlagRow& option, std::string otherwise) { return step && !a.given(option) ? "as the file's training_info says" : otherwise; };
+  const auto by_step = [&](const FlagRow& option, std::string otherwise) {
+    return step && !a.given(option) ? "as the file's training_info says" : otherwise;
+  };
+  const auto* const by_data = options.plan.loss == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label";
+  const std::string rate = concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer)));
   const bool measured = data.validation && data.validation->size() > 0;
   struct Row {
     std::string what, value, why;
     const FlagRow& option;
   };
   const Row all[] = {
-      {"loss", options.plan.loss, by_step(loss_flags.loss, by_file("loss", options.plan.loss == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label")), loss_flags.loss},
+      {"loss", options.plan.loss, by_step(loss_flags.loss, by_file("loss", by_data)), loss_flags.loss},
       {"classes", concat(model.data_request(options).classes), "as many as the model's output has", loss_flags.loss},
-      {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"), loss_flags.loss_on},
+      {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"),
+       loss_flags.loss_on},
       {"optimizer", options.plan.optimizer.name, by_step(optimizer_flags.optimizer, "the default"), optimizer_flags.optimizer},
-      {"learning rate", concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer))), by_step(optimizer_flags.optimizer, concat(options.plan.optimizer.name, "'s usual one")), optimizer_flags.lr},
+      {"learning rate", rate, by_step(optimizer_flags.optimizer, concat(options.plan.optimizer.name, "'s usual one")), optimizer_flags.lr},
       {"schedule", a.text(rate_flags.lr_schedule), "the default", rate_flags.lr_schedule},
       {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", train_flags.epochs},
       {"batch size", concat(options.plan.batch), "the default where it fits in memory", device_flags.batch_size},
-      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "as the data has it, bytes as 0 to 1"), data_flags.normalize},
-      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part", train_flags.validation_split},
+      {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "as the data has it, bytes as 0 to 1"),
+       data_flags.normalize},
+      {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part",
+       train_flags.validation_split},
       {"first weights", options.init, "the file's, drawn where it has none", train_flags.init},
       {"devices", a[device_flags.devices], "the default", device_flags.devices},
   };

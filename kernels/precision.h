@@ -1,5 +1,5 @@
 // The number format of a plan: of activations, their gradients and the operands of convolutions and products. Weights,
-// optimizer state, statistics and losses are float32 in all of them (planner/mixed_precision.cpp).
+// optimizer state, statistics and losses are float32 in all of them (planner/precision/mixed_precision.cpp).
 #pragma once
 #include <string_view>
 

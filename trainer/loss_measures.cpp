@@ -17,22 +17,24 @@ Metrics rows_and_files(const std::vector<std::string>& metrics) {
   return m;
 }
 
-// Where an output is kept; null where the plan has none.
-const std::byte* bytes_of(const Plan& plan, const Runner& runner, ValueRole role, std::string_view name, DType* dtype = nullptr) {
+// An output as a batch left it; without bytes where the plan has none such.
+struct Given {
+  TensorType type{DType::float32, {}};
+  const std::byte* bytes = nullptr;
+};
+Given given(const Plan& plan, const Runner& runner, ValueRole role, std::string_view name) {
   const auto on = std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.role == role && h.name == name; });
-  if (on == plan.outputs.end()) return nullptr;
-  if (dtype) *dtype = on->type.dtype;
-  return runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data();
+  if (on == plan.outputs.end()) return {};
+  return {on->type, runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data()};
 }
 
 // The first so many numbers of a measure; none where the plan does not give it.
 std::vector<double> numbers_of(const Plan& plan, const Runner& runner, const std::string& measure, std::int64_t samples) {
-  DType dtype = DType::float32;
-  const std::byte* const bytes = bytes_of(plan, runner, ValueRole::measure, measure, &dtype);
+  const Given output = given(plan, runner, ValueRole::measure, measure);
   std::vector<double> numbers;
-  if (!bytes) return numbers;
-  visit_float(dtype, [&]<class T>() {
-    const auto* const values = reinterpret_cast<const T*>(bytes);
+  if (!output.bytes) return numbers;
+  visit_float(output.type.dtype, [&]<class T>() {
+    const auto* const values = reinterpret_cast<const T*>(output.bytes);
     std::transform(values, values + samples, std::back_inserter(numbers), [](T v) { return static_cast<double>(v); });
   });
   return numbers;
@@ -40,14 +42,14 @@ std::vector<double> numbers_of(const Plan& plan, const Runner& runner, const std
 
 // The mean of what the model gives as its loss.
 double own_loss(const Plan& plan, const Runner& runner, const Labels& l) {
-  const auto on = std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.role == ValueRole::plain && h.name == l.value; });
-  if (on == plan.outputs.end()) fail("plan of '", plan.model, "' has no output '", l.value, "' to measure");
-  const std::byte* const bytes = runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data();
+  const Given loss = given(plan, runner, ValueRole::plain, l.value);
+  if (!loss.bytes) fail("plan of '", plan.model, "' has no output '", l.value, "' to measure");
+  const std::int64_t elements = loss.type.shape.elements();
   double sum = 0;
-  visit_float(on->type.dtype, [&]<class T>() {
-    for (std::int64_t k = 0; k < on->type.shape.elements(); ++k) sum += static_cast<double>(reinterpret_cast<const T*>(bytes)[k]);
+  visit_float(loss.type.dtype, [&]<class T>() {
+    for (std::int64_t k = 0; k < elements; ++k) sum += static_cast<double>(reinterpret_cast<const T*>(loss.bytes)[k]);
   });
-  return sum / static_cast<double>(on->type.shape.elements());
+  return sum / static_cast<double>(elements);
 }
 
 }  // namespace
@@ -99,10 +101,10 @@ void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels
       sums_[i].weight += static_cast<double>(batch.size);
       continue;
     }
-    Measured measured{.dtype = DType::float32, .values = nullptr, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
-    measured.values = bytes_of(plan, runner, ValueRole::plain, l.value, &measured.dtype);
+    const Given value = given(plan, runner, ValueRole::plain, l.value);
+    Measured measured{.dtype = value.type.dtype, .values = value.bytes, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
     measured.likelihoods = numbers_of(plan, runner, measure_of(likelihood_measure, l), batch.size);
-    measured.classes = reinterpret_cast<const std::int64_t*>(bytes_of(plan, runner, ValueRole::measure, measure_of(top_measure, l)));
+    measured.classes = reinterpret_cast<const std::int64_t*>(given(plan, runner, ValueRole::measure, measure_of(top_measure, l)).bytes);
     measured.top = scores_[i].wanted().top;
     const std::vector<double> losses = numbers_of(plan, runner, measure_of(loss_measure, l), batch.size);
     for (std::size_t n = 0; n < losses.size(); ++n) sums_[i].loss += (batch.weights ? static_cast<double>(batch.weights[n]) : 1.0) * losses[n];

@@ -131,10 +131,6 @@ Loss loss_of(const Context& c, ValueId value, bool accuracy) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // T² · Σ p (log p - log q), the mean over rows
 ValueId distilled(GraphBuilder& b, ValueId student, ValueId teacher, int axis, const Distillation& d) {
   const auto log_softmax = [&](ValueId x) { return b.emit("LogSoftmax", {b.mul(as_rows(b, x, axis), 1 / d.temperature)}, {{"axis", std::int64_t{-1}}}); };

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "importer/model_file.h"
+#include "tests/importer/model_builder.h"
 
 namespace tandem {
 namespace {
@@ -56,6 +57,31 @@ TEST(GraphMemoTest, hands_out_copies) {
   first.outputs.clear();
   EXPECT_EQ(print(file.graph({.batch = 2})), whole);
   EXPECT_EQ(file.graphs_built(), 1);
+}
+
+// Weights that a ConstantOfShape node fills are values of each graph; others lie in the file.
+TEST(GraphMemoTest, a_run_frees_graphs_with_large_values) {
+  struct {
+    const char* what;
+    std::int64_t inner;
+    bool filled;
+    std::int64_t built;
+  } const rows[] = {{"2 MiB of the graph", 512, true, 3}, {"16 KiB of the graph", 4, true, 1}, {"2 MiB of the file", 512, false, 1}};
+  for (const auto& [what, inner, filled, built] : rows) {
+    SCOPED_TRACE(what);
+    test::Model model;
+    model.input("x", concat("N,", inner)).output("y");
+    if (filled)
+      model.add(test::int_tensor("shape", {2}, {inner, 1024})).add(test::node("ConstantOfShape", {"shape"}, {"w"}));
+    else
+      model.add(test::filled_tensor("w", {inner, 1024}));
+    const ModelFile file = model.add(test::node("MatMul", {"x", "w"}, {"y"})).parse();
+    for (int i = 0; i < 2; ++i) file.graph({.batch = 2});
+    EXPECT_EQ(file.graphs_built(), 1);
+    file.release_graphs();
+    for (int i = 0; i < 2; ++i) file.graph({.batch = 2});  // large ones are not kept from now on, either
+    EXPECT_EQ(file.graphs_built(), built);
+  }
 }
 
 TEST(GraphMemoTest, threads_share_one) {
