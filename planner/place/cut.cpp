@@ -97,13 +97,13 @@ class Cut {
     if (v.kind == ValueKind::parameter && part) {
       for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
         if (!part_of(value, a).is_split()) continue;
-        const int axis = template_axis(value, part_of(value, a).axis);
+        const auto [axis, each] = template_axis(value.type.shape, value.source, value.template_shape, part_of(value, a).axis);
         if (axis < 0) fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape, ", is none of the template's ", value.template_shape);
         const Range range = range_of(value, value.type.shape, a);
         if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(), [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
           fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
-        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin});
-        v.template_shape[axis] = range.size;
+        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin * each});
+        v.template_shape[axis] = range.size * each;
       }
       v.data.reset();
     }
@@ -288,6 +288,18 @@ bool is_idle(const Graph& whole, int device) {
 
 Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
 
+namespace {
+
+// Whether another device, that stands before this one, has the same of it.
+bool is_copy(const Graph& whole, const Value& v, int device) {
+  const DeviceGroup& group = whole.groups[at(v.placement.group)];
+  for (std::size_t a = 0; a < group.axes.size(); ++a)
+    if (!group.axes[a].samples && part_of(v, a) == Part{} && group.position_along(group.position_of(device), a) > 0) return true;
+  return false;
+}
+
+}  // namespace
+
 std::vector<int> outputs_on(const Graph& whole, int device) {
   std::vector<int> given;
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
@@ -295,7 +307,7 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
     // What is whole on all devices is told by those that compute something.
     const bool by_rows = whole.outputs[i].role == ValueRole::plain || whole.outputs[i].role == ValueRole::measure;
-    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device))) continue;
+    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device)) || (by_rows && group >= 0 && is_copy(whole, whole[whole.outputs[i]], device))) continue;
     given.push_back(static_cast<int>(i));
   }
   return given;
