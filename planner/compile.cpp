@@ -120,7 +120,7 @@ class Compilation {
       doubted |= gain == Gain::perhaps;
       return gain == Gain::yes || (gain == Gain::perhaps && daring);
     };
-    if (o.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o);
+    if (o.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o, parameters_of_);
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
     if (graphs_.empty()) begin_with(whole, context.warnings);
@@ -278,7 +278,7 @@ Graph training_graph(const GraphSource& source, const CompileOptions& asked) {
   const Losses losses = losses_of(source, options);
   PassContext context{.options = options, .samples = options.batch, .losses = &losses};
   const Graph model = source(options.batch);
-  if (options.devices.size() > 1) context.placement = placement_of(source, model, {}, options);
+  if (options.devices.size() > 1) context.placement = placement_of(source, model, {}, options, nullptr);
   Graph whole = run_passes(passes_of(options.mode), model, context);
   return context.placed() ? joined(programs_of(std::move(whole), options), options) : whole;
 }

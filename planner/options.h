@@ -72,12 +72,31 @@ struct LossScaling {
   std::int64_t interval = 2000;
 };
 
+// How the devices share the work: a mesh of replicas, each with a slice of the batch, and in each replica devices that share its layers.
+struct Parallelism {
+  std::int64_t data = 0;    // replicas; 0: as many as the devices give
+  std::int64_t tensor = 1;  // devices of a replica, neighbours in the list of devices
+  int zero = 0;             // what of a replica lies in parts over all replicas: 1 optimizer states, 2 gradients too, 3 parameters too
+  // A parameter or input whose name matches the pattern is split along that axis of its own, over that axis of the mesh.
+  struct Split {
+    std::string pattern;
+    std::string mesh_axis;  // "data" or "tensor"
+    int axis = 0;
+    bool operator==(const Split&) const = default;
+  };
+  std::vector<Split> splits{};
+  bool operator==(const Parallelism&) const = default;
+};
+
 // Where values shall live, as far as somebody has said so; the operators' rules say the rest.
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
   std::map<std::string, std::vector<Part>, std::less<>> values;  // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
   std::vector<Part> labels{};                                    // labels and samples' weights, which the loss adds, by mesh axes
+  // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
+  std::optional<std::size_t> layers_along{}, parameters_along{};
+  bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.
@@ -154,7 +173,8 @@ struct CompileOptions {
   bool verify_passes = false;              // check behind each pass what it promises, too
   std::vector<std::string> without_passes; // names of passes that are left out: to find the one that is at fault
   std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
-  std::optional<PlacementRequest> placement;  // absent: every device trains a replica on its slice of the batch
+  Parallelism parallel;                       // how the devices share the work
+  std::optional<PlacementRequest> placement;  // where values live, in place of what `parallel` says
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
   std::map<std::string, GivenBytes, std::less<>> given_bytes;  // by input
 };

@@ -15,8 +15,8 @@ std::vector<SliceOfBatch> slices_of(const CompileOptions& options);  // by devic
 
 // Where the values of a plan's graph shall live: as options.placement says, else the inputs by their samples. Fails where no
 // input holds samples, with what the model's source has to say of a part of the batch. `rows`: of each output how many are one
-// sample's, which are given row by row; 0: none.
-PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& options);
+// sample's, which are given row by row; 0: none. Parameters of another plan lie as that has them.
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of);
 
 struct Programs {
   std::vector<Graph> graphs;              // those that differ

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/option.h"
 #include "graph/place.h"
 #include "planner/place/placing.h"
 #include "planner/rewrite/pass.h"
@@ -15,7 +16,7 @@ Part part_by_samples(const MeshAxis& samples) { return samples.one_has_all() ? P
 
 PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
   PlacementRequest request;
-  DeviceGroup all{.name = "all", .axes = {{"samples", {sizes.begin(), sizes.end()}}}, .devices = {}};
+  DeviceGroup all{.name = "all", .axes = {{"data", {sizes.begin(), sizes.end()}}}, .devices = {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) all.devices.push_back(static_cast<int>(d));
   const std::int64_t batch = all.axes[0].total();
   const Part part = part_by_samples(all.axes[0]);
@@ -53,14 +54,30 @@ void place_rest(Graph& graph) {
 namespace pass_rows {
 namespace {
 
+// What parameters lie in parts by mesh axis, where that is to be found out.
+std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
+  const std::vector<MeshAxis>& axes = request.groups[0].axes;
+  std::vector<ChosenParts> chosen(axes.size());
+  if (const auto along = request.layers_along) {
+    std::vector<std::string> whole;
+    chosen[*along] = parts_of_layers(graph, axes[*along], whole);
+    const std::string first = whole.empty() ? "it has no weight of two axes" : whole[0];
+    if (chosen[*along].empty()) fail(ExitCode::usage, option("parallel"), ": no layer of '", graph.name, "' can be split over ", axes[*along].length(), " devices: ", first);
+    if (!whole.empty()) warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ", axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
+  }
+  if (const auto along = request.parameters_along) chosen[*along] = parts_of_parameters(graph, axes[*along], request.layers_along ? chosen[*request.layers_along] : ChosenParts{});
+  return chosen;
+}
+
 Graph placed(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
   graph.groups = request.groups;
   assign_groups(graph, request);
+  std::vector<ChosenParts> chosen = chosen_parts(graph, request, warnings);
   std::size_t axes = 0;
   for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
   std::set<ValueId> put_in;
   for (std::size_t a = 0; a < axes; ++a) {
-    const std::vector<std::string> whole = place_along(graph, a, request, put_in);
+    const std::vector<std::string> whole = place_along(graph, a, request, a < chosen.size() ? chosen[a] : ChosenParts{}, put_in);
     if (!whole.empty())
       warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are", " computed of the whole batch on every device, which gather it, as by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
   }

@@ -11,8 +11,8 @@ namespace {
 // Places all values along one axis of the meshes.
 class AxisPlacer {
  public:
-  AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, std::set<ValueId>& put_in)
-      : graph_(graph), axis_(axis), request_(request), transfers_(graph, axis, put_in), now_(graph.values.size()) {}
+  AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, std::set<ValueId>& put_in)
+      : graph_(graph), axis_(axis), request_(request), chosen_(chosen), transfers_(graph, axis, put_in), now_(graph.values.size()) {}
 
   std::vector<std::string> run() {
     start();
@@ -42,17 +42,28 @@ class AxisPlacer {
   const std::vector<MeshAxis>& axes_of(const Value& v) const { return graph_.groups[at(v.placement.group)].axes; }
 
   void start() {
+    for (const GraphOutput& out : graph_.outputs)
+      if (out.role == ValueRole::loss && graph_[out].producer.present()) loss_at_ = at(graph_[out].producer.index);
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       Value& v = graph_.values[i];
       const ValueId id{static_cast<int>(i)};
       if (v.kind == ValueKind::activation) continue;
-      const bool random = v.role == ValueRole::step_state && v.of == step_random;
+      const bool random = v.role == ValueRole::step_state && v.of == step_random && holds_samples();
       if (random) transfers_.set(id, {Spread::own});  // a device's place in the random stream
+      if (const auto chosen = chosen_.find(id.index); chosen != chosen_.end()) transfers_.set(id, chosen->second);
       const std::vector<Part>* const asked = asked_of(v);
-      if (!asked || axis_ >= asked->size()) continue;
-      transfers_.set(id, in_form(v, (*asked)[axis_]));
+      if (asked && axis_ < asked->size()) transfers_.set(id, in_form(v, (*asked)[axis_]));
       if (part(id) != Part{} && v.placement.group < 0) v.placement.group = 0;
     }
+  }
+
+  // Whether samples lie along this axis: where they do, each device draws random numbers for its own.
+  bool holds_samples() const {
+    const auto lies = [&](const std::vector<Part>& parts) { return axis_ < parts.size() && parts[axis_] != Part{}; };
+    return lies(request_.labels) || std::ranges::any_of(graph_.inputs, [&](ValueId in) {
+      const std::vector<Part>* const asked = asked_of(graph_[in]);
+      return asked && lies(*asked);
+    });
   }
 
   // What was said of a value; null: nothing.
@@ -79,8 +90,17 @@ class AxisPlacer {
     return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
   }
 
+  // What reads a parameter that lies in parts for the optimizer's sake reads it whole: gathered once, or once in either direction.
+  ValueId whole_for(std::size_t n, ValueId v) {
+    if (request_.parameters_along != axis_ || !v.present() || !chosen_.contains(v.index) || !graph_.nodes[n].op->in_place.empty()) return v;
+    const bool again = request_.gather_again && n > loss_at_;
+    ValueId& whole = whole_[{v.index, again}];
+    if (!whole.present()) whole = transfers_.gathered(v, again);
+    return whole;
+  }
+
   void place(std::size_t n) {
-    for (ValueId& in : graph_.nodes[n].inputs) in = now(in);
+    for (ValueId& in : graph_.nodes[n].inputs) in = whole_for(n, now(in));
     const MeshAxis* const mesh = mesh_of(graph_.nodes[n]);
     if (!mesh) return;
     const Operator& op = *graph_.nodes[n].op;
@@ -171,15 +191,18 @@ class AxisPlacer {
   Graph& graph_;
   const std::size_t axis_;
   const PlacementRequest& request_;
+  const ChosenParts& chosen_;
   Transfers transfers_;
   IdVector<ValueId, ValueId> now_;         // what stands for a value
+  std::size_t loss_at_ = 0;                // the node whose result is the loss: the backward pass comes after it
+  std::map<std::pair<int, bool>, ValueId> whole_;
   std::vector<std::string> gathered_for_;  // nodes that need whole operands, and why
 };
 
 }  // namespace
 
-std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::set<ValueId>& put_in) {
-  return AxisPlacer(graph, axis, request, put_in).run();
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, std::set<ValueId>& put_in) {
+  return AxisPlacer(graph, axis, request, chosen, put_in).run();
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "planner/options.h"
+#include "planner/place/choose_parts.h"
 #include "planner/rewrite/graph_copy.h"
 
 namespace tandem {
@@ -35,6 +36,7 @@ void assign_groups(Graph& graph, const PlacementRequest& request);
 
 // Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. `put_in`: the
 // results of those. Returns, for each node that has to be computed of whole operands, why.
-std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, std::set<ValueId>& put_in);
+// `chosen`: parameters that lie so although the request says nothing of them.
+std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, std::set<ValueId>& put_in);
 
 }  // namespace tandem

@@ -67,10 +67,10 @@ ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
 }
 
 // Parts come together along the first axis.
-ValueId Transfers::gathered(ValueId v) {
+ValueId Transfers::gathered(ValueId v, bool again) {
   const ValueId from = v;
   Part have = part(v);
-  const std::string name = graph_[v].name;
+  const std::string name = concat(graph_[v].name, again ? "/again" : "");
   GraphBuilder b(graph_, concat("gather/", name), {});
   const Shape shape = b.shape(v);
   if (have.outer > 1) {

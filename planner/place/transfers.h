@@ -24,12 +24,13 @@ class Transfers final : public DeviceParts {
 
   // The value placed as `to`; put in once.
   ValueId transfer(ValueId v, Part to, const MeshAxis& mesh);
+  // The whole of a value that is split; `again`: of one that was gathered before.
+  ValueId gathered(ValueId v, bool again = false);
   bool is_one(ValueId v) const { return put_in_.contains(v); }
 
  private:
   ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to);
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
-  ValueId gathered(ValueId v);
   ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh);
   std::optional<Part> operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const;
 

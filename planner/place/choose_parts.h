@@ -1,0 +1,24 @@
+// Which parameters are split, where it was asked that it be found out.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/options.h"
+
+namespace tandem {
+
+using ChosenParts = std::map<int, Part>;  // by a parameter's ValueId
+
+// Tensor parallelism. A layer's weight is split by its results (columns), and so is all that is computed of them by parts; the layers
+// that read those are split by what they sum over (rows), so that the block ends in one sum. The operators' rules say what is computed
+// by parts: a block is taken where they need nothing gathered, neither forward nor backward. `mesh` is the axis that layers are split
+// over. `whole` gets a line for each weight that could begin a block and stays whole, with the reason.
+// Source: Shoeybi et al., "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019.
+ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole);
+
+// ZeRO: every parameter that is trained is split over the replicas, along its first axis that has equal parts; others stay whole.
+// Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
+ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& along_other_axes);
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// How devices share the work, as people write it.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/options.h"
+
+namespace tandem {
+
+// "data=2,tensor=4,zero=1": factors may be absent (1), one may be * (what the others leave). An empty text is data parallelism over
+// all devices. Fails (usage) on an unknown word, naming the nearest, and on a factor that is no whole number from 1.
+Parallelism parse_parallelism(std::string_view text);
+// "fc1.weight=tensor:0,w*=data:1". Fails (usage) on what is not PATTERN=AXIS:DIMENSION.
+std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rules);
+
+// With every factor a number. Fails (usage) where their product is not the number of devices.
+Parallelism resolved(Parallelism parallel, std::size_t devices);
+std::string to_string(const Parallelism& parallel);  // "data=2,tensor=4"
+
+}  // namespace tandem
