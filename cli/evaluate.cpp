@@ -8,7 +8,6 @@
 #include "cli/inference.h"
 #include "cli/loss_flags.h"
 #include "cli/loss_options.h"
-#include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
 #include "cli/weight_flags.h"
@@ -17,20 +16,16 @@ namespace tandem {
 namespace {
 
 int evaluate(const Invocation& call, World* world) {
-  auto [options, model, backends, splits, opened] = open_inference(call, world, true);
-  const Dataset& data = *opened;
-  if (const std::string assumed = model.fit_labels(options, data); !assumed.empty()) call.say("note: " + assumed);
-  Preprocess preparation = preprocess(call, model);
-  settle_preparation(call, data, model.data_request(options), preparation);
-  model.fit_inputs(options, data, preparation);
-  const std::vector<std::string> metrics = options.metrics = metrics_of(call.arguments);
-  model.compile(options, backends.all());
+  auto [model, backends, run] = open_inference(call, world, Purpose::evaluate);
+  const Dataset& data = *run.data.part;
+  model.compile(run.options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
   Progress progress(call);
-  const Evaluation e = model.evaluate(
-      data, {.preprocess = preparation, .metrics = metrics, .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+  EvaluateOptions measuring = run.measuring();
+  measuring.on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); };
+  const Evaluation e = model.evaluate(data, measuring);
   progress.clear();
-  tell_bad_samples(call, preparation);
+  tell_bad_samples(call, run.fit.preprocess);
   const auto ended = [&] {
     if (std::isfinite(e.loss)) return 0;
     call.say(concat("error: the loss is ", std::isnan(e.loss) ? "not a number" : "infinite", ": look for weights or outputs that are not finite"));
@@ -48,7 +43,7 @@ int evaluate(const Invocation& call, World* world) {
   }
   std::string text = fmt::format("{}: {} samples, loss {:.4f}", data.name(), e.samples, e.loss);
   if (std::isfinite(e.accuracy)) text += fmt::format(", accuracy {:.2f}%", 100 * e.accuracy);
-  call.write(text + "\n" + text_of(e, metrics));
+  call.write(text + "\n" + text_of(e, run.fit.metrics));
   return ended();
 }
 

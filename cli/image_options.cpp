@@ -1,13 +1,11 @@
 #include "cli/image_options.h"
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <set>
 
 #include "base/spec.h"
 #include "cli/data_flags.h"
-#include "trainer/feed/preprocess.h"
 
 namespace tandem {
 namespace {
@@ -36,41 +34,13 @@ void read_bad_samples(const std::string& text, Preprocess& p) {
   p.on_bad_sample = BadSamples{};
 }
 
-bool has_image_files(const Dataset& data) {
-  return std::ranges::any_of(data.fields(), &Field::encoded);
-}
-
 }  // namespace
 
-void read_image_options(const Invocation& call, const Model& model, Preprocess& p) {
-  const Arguments& a = call.arguments;
+void read_image_options(const Arguments& a, Preprocess& p) {
   p.workers = a[data_flags.workers];
   read_bad_samples(a[data_flags.on_bad_sample], p);
-  const auto entry = model.file().metadata().find("tandem.resize");
-  if (const std::string asked = a[data_flags.resize]; !asked.empty()) {
-    p.resizing = parse_resizing(asked);
-  } else if (entry != model.file().metadata().end()) {
-    try {
-      p.resizing = parse_resizing(entry->second);
-    } catch (const Error& e) {
-      fail(ExitCode::model, "the model's metadata tandem.resize: ", e.what());
-    }
-    call.say(concat("note: resize is ", entry->second, ", as the model was trained (--resize overrules it)"));
-  }
-}
-
-void settle_preparation(const Invocation& call, const Dataset& data, const DataRequest& request, Preprocess& p) {
-  if (p.measure) {
-    const std::int64_t samples = measure_normalize(p, data, request);
-    call.say(concat("note: normalize is ", text_of_normalize(p), ", as measured on ", samples, " samples of ", data.name()));
-  }
-  if (!has_image_files(data)) return;
-  const bool trains_on_boxes = request.training && p.random_box;
-  const std::string how = p.resizing.stretch         ? "stretched to the model's size"
-                          : p.resizing.shorter > 0   ? concat("resized to ", p.resizing.shorter, " pixels of the shorter side and cropped in the middle")
-                                                     : "resized to cover the model's size and cropped in the middle";
-  call.say(concat("note: images are ", how, trains_on_boxes ? ", in training random boxes of 8 to 100% (--augment crop)" : "", " (--resize overrules it)",
-                  p.mean.empty() ? "; their values are 0 to 1 (--normalize; weights of ImageNet want --normalize imagenet)" : ""));
+  if (const std::string asked = a[data_flags.resize]; !asked.empty()) p.resizing = parse_resizing(asked);
+  if (const std::string asked = a[data_flags.normalize]; !asked.empty()) parse_normalize(p, asked);
 }
 
 void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_view one, std::string_view several) {

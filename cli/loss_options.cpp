@@ -58,13 +58,14 @@ std::string names_of_metrics(const FlagRow&) { return metric_names(); }
 
 void read_loss(const Arguments& a, ModelOptions& o) {
   o.plan.loss = a[loss_flags.loss];
-  o.plan.loss_assumed = !a.given(loss_flags.loss);
   parse_loss(o.plan.loss);
   o.plan.loss_on = a[loss_flags.loss_on];
   if (const auto axis = a[loss_flags.class_axis]) o.plan.class_axis = static_cast<int>(*axis);
   if (const auto index = a[loss_flags.ignore_index]) o.plan.ignore_index = *index;
   o.plan.shift_labels = a[loss_flags.shift_labels];
-  if (o.plan.mode != PlanMode::training) return;
+}
+
+void read_distillation(const Arguments& a, ModelOptions& o) {
   const auto temperature = a[target_flags.temperature], share = a[target_flags.teacher_weight];
   o.teacher = a[target_flags.teacher];
   if (!o.teacher.empty()) {
@@ -76,29 +77,6 @@ void read_loss(const Arguments& a, ModelOptions& o) {
   }
   o.plan.label_smoothing = a[target_flags.label_smoothing];
   if (!a[target_flags.sample_weights]) o.plan.sample_weights = false;
-}
-
-void take_class_weights(const Invocation& call, const Model& model, ModelOptions& o, const Dataset& data) {
-  const std::string text = call.arguments[target_flags.class_weights];
-  o.plan.class_weights = model.class_weights(text, o, data);
-  if (text != "balanced") return;
-  std::string list;
-  constexpr std::size_t most = 10;
-  for (std::size_t i = 0; i < std::min(most, o.plan.class_weights.size()); ++i) list += fmt::format("{}{:.4g}", i ? ", " : "", o.plan.class_weights[i]);
-  call.say(concat("note: the classes' weights are ", list, o.plan.class_weights.size() > most ? ", ..." : ""));
-}
-
-void plan_class_weights(const Invocation& call, const Model& model, ModelOptions& o) {
-  const std::string text = call.arguments[target_flags.class_weights];
-  if (text.empty()) return;
-  if (text != "balanced") {
-    o.plan.class_weights = model.class_weights(text, o, MemoryDataset("no data"));
-    return;
-  }
-  const std::int64_t classes = model.data_request(o).classes;
-  if (classes == 0) fail(ExitCode::usage, "--class-weights: the loss ", o.plan.loss, " has no classes");
-  o.plan.class_weights.assign(static_cast<std::size_t>(classes), 1.0);
-  call.say("note: balanced weights of classes come of data: the plan has 1 for each, and is the same but for these numbers");
 }
 
 std::vector<std::string> metrics_of(const Arguments& a) {

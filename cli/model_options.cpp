@@ -72,10 +72,10 @@ WeightOptions weight_options(const Arguments& a) {
   return o;
 }
 
-ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
-  const Arguments& a = invocation.arguments;
+namespace {
+
+ModelOptions model_options(const Arguments& a, bool trains) {
   ModelOptions o;
-  o.plan.mode = mode;
   o.plan.precision = a[device_flags.precision];
   o.plan.batch = a[device_flags.batch_size];
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
@@ -95,7 +95,8 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   if (o.plan.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
   o.plan.without_passes = a[device_flags.without_pass];
   read_loss(a, o);
-  if (mode == PlanMode::training) {
+  if (trains) {
+    read_distillation(a, o);
     o.plan.optimizer = optimizer_options(a);
     o.plan.freeze = a[weight_flags.freeze];
     o.plan.unfreeze = a[weight_flags.unfreeze];
@@ -108,85 +109,26 @@ ModelOptions model_options(const Invocation& invocation, PlanMode mode) {
   return o;
 }
 
-namespace {
-
-// What data an argument names, opened to see the shapes of its arrays; null: such data is read by the model's shapes.
-std::unique_ptr<Dataset> arrays_of(const std::string& source, const DataRequest& request) {
-  const bool bare = source.find(':') == std::string::npos && (source.ends_with(".npy") || source.ends_with(".npz"));
-  if (!bare && !source.starts_with("npz:") && !source.starts_with("npy:")) return nullptr;
-  Splits splits = open_data(source, request);
-  return std::move(splits.train ? splits.train : splits.test ? splits.test : splits.validation);
-}
-
 }  // namespace
 
-void settle_inputs(const Invocation& call, const Model& model, ModelOptions& o) {
-  const auto take = [&](const FlagRow& option, const char* key, const auto& use) {
-    const auto entry = model.file().metadata().find(key);
-    if (call.arguments.given(option) || entry == model.file().metadata().end()) return;
-    try {
-      use(split(entry->second, ','));
-    } catch (const Error& e) {
-      fail(ExitCode::model, "the model's metadata ", entry->first, ": ", e.what());
-    }
-    call.say(concat("note: ", option.name, " is ", entry->second, ", as the model was trained (", option.flag(), " overrules it)"));
-  };
-  take(device_flags.set, "tandem.set", [&](const std::vector<std::string>& list) { o.constants = parse_constants(list, "set"); });
-  take(device_flags.batch_axis, "tandem.batch_axis", [&](const std::vector<std::string>& list) { o.batch_axes = parse_axes(list, "batch axis"); });
-  const std::string source = call.arguments[data_flags.data];
-  if (source.empty()) return;
-  if (const std::optional<DataRequest> request = model.dims_request(o))
-    if (const std::unique_ptr<Dataset> data = arrays_of(source, *request)) model.fit_dims(o, *data);
-}
-
-void take_preparation(const Invocation& call, const Model& model, ModelOptions& o) {
-  const auto take = [&](const FlagRow& option, const auto& use) {
-    const auto entry = model.file().metadata().find(concat("tandem.", option.field()));
-    if (call.arguments.given(option) || entry == model.file().metadata().end() || entry->second == call.arguments.text(option)) return;
-    try {
-      use(entry->second);
-    } catch (const Error& e) {
-      fail(ExitCode::model, "the model's metadata ", entry->first, ": ", e.what());
-    }
-    call.say(concat("note: ", option.name, " is ", entry->second, ", as the model was trained (", option.flag(), " overrules it)"));
-  };
-  take(loss_flags.loss, [&](const std::string& text) {
-    o.plan.loss = text;
-    o.plan.loss_assumed = false;
-  });
-  take(loss_flags.loss_on, [&](const std::string& text) { o.plan.loss_on = text; });
-  take(loss_flags.class_axis, [&](const std::string& text) { o.plan.class_axis = static_cast<int>(parse_integer(text, "class axis")); });
-  take(loss_flags.ignore_index, [&](const std::string& text) { o.plan.ignore_index = parse_integer(text, "ignore index"); });
-  take(loss_flags.shift_labels, [&](const std::string& text) { o.plan.shift_labels = text == "on"; });
-}
-
-Preprocess preprocess(const Invocation& call, const Model& model) {
-  Preprocess p;
-  read_image_options(call, model, p);
-  const std::string asked = call.arguments[data_flags.normalize];
-  const auto entry = model.file().metadata().find("tandem.normalize");
-  if (!asked.empty() || entry == model.file().metadata().end()) {
-    if (!asked.empty()) parse_normalize(p, asked);
-    return p;
-  }
-  try {
-    parse_normalize(p, entry->second);
-  } catch (const Error& e) {
-    fail(ExitCode::model, "the model's metadata tandem.normalize: ", e.what());
-  }
-  call.say(concat("note: normalize is ", entry->second, ", as the model was trained (--normalize overrules it, none for none)"));
-  return p;
-}
-
-const Dataset& split_of(const Splits& splits, std::string_view name) {
-  const std::pair<std::string_view, const Dataset*> parts[] = {
-      {"test", splits.test.get()}, {"validation", splits.validation.get()}, {"train", splits.train.get()}};
-  std::string there;
-  for (const auto& [part, data] : parts) {
-    if (data && (name.empty() || name == part)) return *data;
-    if (data) there += concat(there.empty() ? "" : ", ", part);
-  }
-  fail(name.empty() ? ExitCode::data : ExitCode::usage, "the data has no part '", name, "'", there.empty() ? "" : concat(" (it has ", there, ")"));
+RunOptions run_options(const Invocation& call, Purpose purpose, World* world) {
+  const Arguments& a = call.arguments;
+  RunOptions o;
+  o.purpose = purpose;
+  o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan);
+  o.model.world = world;
+  read_image_options(a, o.fit.preprocess);
+  o.fit.metrics = metrics_of(a);
+  o.data = a[data_flags.data];
+  o.split = a[split_flags.split];
+  o.class_weights = a[target_flags.class_weights];
+  for (const FlagRow* row : a.given()) o.chosen.insert(row->field());
+  for (const FlagRow* row : {static_cast<const FlagRow*>(&data_flags.normalize), static_cast<const FlagRow*>(&data_flags.resize)})
+    if (a.text(*row).empty()) o.chosen.erase(row->field());
+  o.adjust_own_optimizer = [&a](OptimizerOptions& optimizer) { optimizer = optimizer_options(a, optimizer); };
+  o.on_note = [&call](const std::string& text) { call.say("note: " + text); };
+  o.on_warning = [&call](const std::string& text) { call.warn(text); };
+  return o;
 }
 
 }  // namespace tandem

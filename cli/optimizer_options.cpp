@@ -113,10 +113,9 @@ OptimizerOptions optimizer_options(const Arguments& a, OptimizerOptions o) {
   return o;
 }
 
-void rate_options(const Invocation& call, const OptimizerOptions& optimizer, FitOptions& o) {
-  const Arguments& a = call.arguments;
+void read_rate_options(const Arguments& a, FitOptions& o) {
   o.schedule = a[rate_flags.lr_schedule];
-  o.learning_rate = a[optimizer_flags.lr].value_or(default_learning_rate(optimizer));  // the table of choices says which
+  o.learning_rate = a[optimizer_flags.lr];
   o.accumulate = a[optimizer_flags.accumulate];
   o.averaging = {.ema = a[optimizer_flags.ema], .swa = a[optimizer_flags.swa], .from = a[rate_flags.average_from]};
   o.best = a[rate_flags.best];

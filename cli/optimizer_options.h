@@ -11,8 +11,8 @@ namespace tandem {
 // Reads those of the rows above that the command has; what is not given stays as in `base` (default: as the named optimizer has it).
 OptimizerOptions optimizer_options(const Arguments& arguments);
 OptimizerOptions optimizer_options(const Arguments& arguments, OptimizerOptions base);
-// The rate, its schedule, averages and early stopping. Says what the rate is where none is given.
-void rate_options(const Invocation& call, const OptimizerOptions& optimizer, FitOptions& options);
+// The rate, its schedule, averages and early stopping.
+void read_rate_options(const Arguments& arguments, FitOptions& options);
 
 // 'bias,*norm*: weight-decay=0,lr=0.1x; head*: lr=0.01': groups by patterns. `rate`: what an lr without x is a part of. Fails (usage).
 std::vector<UpdateGroup> parse_groups(const std::string& text, double rate);

@@ -225,6 +225,13 @@ bool Arguments::given(const FlagRow& flag) const {
   return found != values_.end() && found->second.given;
 }
 
+std::vector<const FlagRow*> Arguments::given() const {
+  std::vector<const FlagRow*> rows;
+  for (const auto& [name, value] : values_)
+    if (value.given) rows.push_back(value.row);
+  return rows;
+}
+
 std::string Arguments::text(const FlagRow& flag) const {
   const auto found = values_.find(flag.name);
   return found == values_.end() ? std::string(flag.absent) : found->second.text;

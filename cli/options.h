@@ -46,6 +46,7 @@ class Arguments {
   const std::vector<std::string>& rest() const { return rest_; }  // what "..." stands for
 
   bool given(const FlagRow& flag) const;         // by flag, environment or file
+  std::vector<const FlagRow*> given() const;     // all that are
   std::string text(const FlagRow& flag) const;   // as it was given, or the default
   void require(const FlagRow& flag) const;       // fails (usage) where it is empty
   void set(const FlagRow& flag, std::string text);     // as if given so

@@ -7,9 +7,7 @@
 #include "cli/command.h"
 #include "cli/data_flags.h"
 #include "cli/device_flags.h"
-#include "cli/image_options.h"
 #include "cli/loss_flags.h"
-#include "cli/loss_options.h"
 #include "cli/model_options.h"
 #include "cli/optimizer_flags.h"
 #include "cli/tune_options.h"
@@ -101,23 +99,10 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
   return text;
 }
 
-// What a run on this data would be planned for: its labels, and images of bytes as such.
-void fit_data(const Invocation& call, const Model& model, ModelOptions& options) {
-  const DataRequest request = model.data_request(options);
-  const Splits data = open_data(call.arguments[data_flags.data], request);
-  if (!data.train) fail(ExitCode::data, call.arguments[data_flags.data], " has no training part");
-  model.fit_constants(options, *data.train);
-  Preprocess preparation = preprocess(call, model);
-  settle_preparation(call, *data.train, request, preparation);
-  if (const std::string assumed = model.fit_labels(options, *data.train); !assumed.empty()) call.say("note: " + assumed);
-  model.fit_inputs(options, *data.train, preparation);
-}
-
 int run(const Invocation& call) {
   const Arguments& a = call.arguments;
   if (const std::string file = a[plan_flags.check]; !file.empty()) return check(call, file);
   if (a[plan_flags.training] && a[plan_flags.inference]) fail(ExitCode::usage, "--training and --inference exclude each other");
-  const PlanMode mode = a[plan_flags.inference] ? PlanMode::inference : PlanMode::training;
   const std::string format = call.json() ? "json" : a[plan_flags.format];
   std::vector<std::string> names{"onnx"};
   const Format* chosen = nullptr;
@@ -132,20 +117,12 @@ int run(const Invocation& call) {
     fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
 
   const Model model = Model::load(a[model_file], weight_options(a));
-  ModelOptions options = model_options(call, mode);
-  settle_inputs(call, model, options);
-  std::string assumed;
-  if (mode == PlanMode::training) {
-    take_preparation(call, model, options);
-    assumed = model.assume_loss(options);
-  }
-  read_train_only(a, model, options.plan.freeze, options.plan.unfreeze);
-  if (mode == PlanMode::training) plan_class_weights(call, model, options);
-  if (a.given(data_flags.data)) fit_data(call, model, options);
-  else if (!assumed.empty()) call.say("note: " + assumed);
+  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
+  RunOptions asked = run_options(call, a[plan_flags.inference] ? Purpose::predict : Purpose::plan);
+  read_train_only(a, model, asked.model.plan.freeze, asked.model.plan.unfreeze);
+  ModelOptions options = prepare(model, std::move(asked), backends.all()).options;
   options.plan.verify_passes = a[plan_flags.verify_passes];
   if (const std::string folder = a[plan_flags.dump_passes]; !folder.empty()) dump_passes(options.plan, folder);
-  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   std::string text;

@@ -9,7 +9,6 @@
 #include "cli/device_flags.h"
 #include "cli/image_options.h"
 #include "cli/inference.h"
-#include "cli/model_options.h"
 #include "cli/predict_flags.h"
 #include "cli/predictions.h"
 #include "cli/progress.h"
@@ -69,27 +68,25 @@ std::int64_t samples_with_nan(const Tensor& t, bool whole_rows) {
 int predict(const Invocation& call, World* world) {
   const std::string output = call.arguments[predict_flags.output];
   if (is_first(world)) check_writable_file(output);
-  auto [options, model, backends, splits, data] = open_inference(call, world, false);
-  Preprocess preparation = preprocess(call, model);
-  settle_preparation(call, *data, model.data_request(options), preparation);
-  model.fit_inputs(options, *data, preparation);
-  model.compile(options, backends.all());
+  auto [model, backends, run] = open_inference(call, world, Purpose::predict);
+  const Dataset& data = *run.data.part;
+  model.compile(run.options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
   const std::size_t told = model.notes().size();
   Progress progress(call);
-  const std::vector<NamedTensor> results = model.predict(
-      *data, {.preprocess = preparation,
-              .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); }});
+  EvaluateOptions measuring = run.measuring();
+  measuring.on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); };
+  const std::vector<NamedTensor> results = model.predict(data, measuring);
   progress.clear();
-  tell_bad_samples(call, preparation, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
+  tell_bad_samples(call, run.fit.preprocess, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
   for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
   for (const NamedTensor& r : results)
-    if (const std::int64_t n = samples_with_nan(r.tensor, preparation.bad_samples == 0); n > 0)
+    if (const std::int64_t n = samples_with_nan(r.tensor, run.fit.preprocess.bad_samples == 0); n > 0)
       call.say(concat("warning: '", r.name, "' holds NaN in ", n, n == 1 ? " sample" : " samples", " of ", r.tensor.shape()[0]));
   const std::vector<std::string> classes = classes_of(call, model, results);
   if (is_first(world)) {
     const World::Busy busy(world);
-    write_predictions(output, results, *data, classes);
+    write_predictions(output, results, data, classes);
   }
   if (!output.ends_with(".npz") && results.size() > 1)
     call.say(concat("note: ", output, " holds the first of ", results.size(), " outputs; a .npz holds them all"));
@@ -99,7 +96,7 @@ int predict(const Invocation& call, World* world) {
     call.print(Json::Object{{"output", output}, {"outputs", std::move(outputs)}});
   } else {
     for (const NamedTensor& r : results) call.say(concat(output, ": ", r.name, ' ', r.tensor.type()));
-    if (!classes.empty()) tell_classes(call, *data, results[0].tensor, classes);
+    if (!classes.empty()) tell_classes(call, data, results[0].tensor, classes);
   }
   return 0;
 }

@@ -40,7 +40,7 @@ namespace {
 constexpr double long_step = 60;  // seconds: whoever waits for it is told
 
 // Where nobody asked for a batch it is one that fits: `plan` is made again with the power of two below what does.
-void with_a_batch_that_fits(const Invocation& call, Job& job, const World* world, const std::function<void()>& plan) {
+void with_a_batch_that_fits(const Invocation& call, Prepared& job, const World* world, const std::function<void()>& plan) {
   try {
     plan();
   } catch (const BatchTooLarge& e) {
@@ -52,15 +52,15 @@ void with_a_batch_that_fits(const Invocation& call, Job& job, const World* world
   }
 }
 
-std::vector<Choice> choices(const Invocation& call, const Model& model, const Job& job) { return choices_of(call.arguments, model, job.options, job.fit, job.data); }
+std::vector<Choice> choices(const Invocation& call, const Model& model, const Prepared& job) { return choices_of(call.arguments, model, job); }
 
-void show_choices(const Invocation& call, const Model& model, const Job& job) {
+void show_choices(const Invocation& call, const Model& model, const Prepared& job) {
   const std::string table = call.json() ? "" : text_of(choices(call, model, job), output_columns(call.streams, call.environment));
   if (!table.empty()) call.say(table);
 }
 
 // The opening of a run: three lines, and the plan's warnings; with --verbose the whole plan and the table of choices.
-void show_opening(const Invocation& call, const Model& model, Job& job) {
+void show_opening(const Invocation& call, const Model& model, Prepared& job) {
   const std::vector<Choice> chosen = choices(call, model, job);
   if (!chosen.empty()) job.fit.choices = text_of(chosen, 120) + '\n';
   if (call.arguments[output_flags.verbose]) {
@@ -79,7 +79,7 @@ void show_opening(const Invocation& call, const Model& model, Job& job) {
   for (const std::string& note : model.notes()) call.say("note: " + note);
 }
 
-int show_plan(const Invocation& call, const Model& model, Job& job, const BackendSet& backends) {
+int show_plan(const Invocation& call, const Model& model, Prepared& job, const BackendSet& backends) {
   ModelOptions& options = job.options;
   options.plan.autotune = false;
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
@@ -115,7 +115,7 @@ class PlanningWatch {
   std::jthread thread_;
 };
 
-History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt) {
+History fit(const Invocation& call, Model& model, Prepared& job, Interrupt& interrupt) {
   const std::int64_t batch = job.options.plan.batch;
   Progress progress(call, (job.data.train->size() + batch - 1) / batch, call.arguments.given(metric_flags.metrics) ? call.arguments[metric_flags.metrics] : std::vector<std::string>{});
   const std::string folder = job.fit.run_dir.string(), grace = call.arguments.text(train_flags.grace);
@@ -153,14 +153,14 @@ History fit(const Invocation& call, Model& model, Job& job, Interrupt& interrupt
 }
 
 // --find-lr in place of a training.
-int test_rates(const Invocation& call, Model& model, Job& job, Interrupt& interrupt, bool first) {
+int test_rates(const Invocation& call, Model& model, Prepared& job, Interrupt& interrupt, bool first) {
   interrupt.announce(answer_to_signal(call, "stopping the test of learning rates"), Interrupt::End::saved);
   job.fit.callbacks.stop = [&interrupt] { return interrupt.signal() != 0; };
   find_rate(call, model, *job.data.train, job.fit, first);
   return interrupt.signal() != 0 ? signal_exit + interrupt.signal() : 0;
 }
 
-void plan_run(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
+void plan_run(const Invocation& call, Model& model, Prepared& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
   const Arguments& a = call.arguments;
   job.options.plan.stop = [&interrupt, world] { return interrupt.signal() != 0 || (world && world->stopped()); };
   if (chooses_by_time(job.options.plan)) call.say("planning (kernels are timed; times are kept for the next run)");
@@ -177,7 +177,7 @@ void plan_run(const Invocation& call, Model& model, Job& job, const BackendSet& 
   show_opening(call, model, job);
 }
 
-int train_until_stopped(const Invocation& call, Model& model, Job& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
+int train_until_stopped(const Invocation& call, Model& model, Prepared& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
   const Arguments& a = call.arguments;
   const std::string output = a[output_flags.output];
   plan_run(call, model, job, backends, interrupt, world);
@@ -209,7 +209,7 @@ int train(const Invocation& asked, World* world) {
   Model model = load_model(a[model_file], world, weights);
   if (is_first(world) && !a[output_flags.output].empty()) check_export(a, model);
   const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
-  Job job = prepare(call, model, backends, world);
+  Prepared job = prepare_training(call, model, backends, world);
   if (dry) return show_plan(call, model, job, backends);
   agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
   place.say(call);

@@ -19,7 +19,7 @@ namespace {
 
 // What training gave is not lost where it cannot be written as it should be: the run's folder has it, or one that is made
 // beside the output, else here, else among the temporary files.
-[[noreturn]] void keep_and_fail(const Invocation& call, Model& model, const Job& job, const History& history, const Error& cause) {
+[[noreturn]] void keep_and_fail(const Invocation& call, Model& model, const Prepared& job, const History& history, const Error& cause) {
   namespace fs = std::filesystem;
   const fs::path output = call.arguments[output_flags.output], name = fs::path(unfinished(output)).stem();
   std::error_code error;
@@ -42,7 +42,7 @@ namespace {
 }
 
 // What the weights that were written give on data that was not trained on: the last epoch has measured that, or not.
-Evaluation held_out(const Invocation& call, Model& model, const Job& job, const EpochReport& last, const Interrupt& interrupt) {
+Evaluation held_out(const Invocation& call, Model& model, const Prepared& job, const EpochReport& last, const Interrupt& interrupt) {
   const Arguments& a = call.arguments;
   const Dataset *const validation = job.data.validation, *const data = job.data.test ? job.data.test : validation;
   if (!data || data->size() == 0) return {};
@@ -50,11 +50,10 @@ Evaluation held_out(const Invocation& call, Model& model, const Job& job, const 
   if (data == validation && as_measured && std::isfinite(last.val_loss))
     return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data->size()};
   Progress progress(call);
-  return model.evaluate(*data, {.batch = job.fit.eval_batch,
-                                .preprocess = job.fit.preprocess,
-                                .metrics = job.fit.metrics,
-                                .on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); },
-                                .stop = [&] { return interrupt.signal() != 0; }});
+  EvaluateOptions measuring = job.measuring();
+  measuring.on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); };
+  measuring.stop = [&] { return interrupt.signal() != 0; };
+  return model.evaluate(*data, measuring);
 }
 
 // The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
@@ -81,7 +80,7 @@ std::string text_of_result(const History& history, const EpochReport& last, cons
 }
 
 // Of a run that is done: fails (io) where it has no checkpoint at all, warns where it has not the last.
-void tell_failed_checkpoints(const Invocation& call, const Job& job, const History& history, const std::string& output) {
+void tell_failed_checkpoints(const Invocation& call, const Prepared& job, const History& history, const std::string& output) {
   if (history.failed == 0) return;
   const std::string run = job.fit.run_dir.string();
   if (history.checkpoints == 0)
@@ -95,7 +94,7 @@ std::string unfinished(const std::filesystem::path& output) {
   return path_beside(output, ".unfinished" + output.extension().string()).string();
 }
 
-int stopped(const Invocation& call, Model& model, const History& history, const Job& job, const Interrupt& interrupt, World* world) {
+int stopped(const Invocation& call, Model& model, const History& history, const Prepared& job, const Interrupt& interrupt, World* world) {
   const int signal = interrupt.signal() != 0 ? interrupt.signal() : SIGINT;  // or another rank's
   if (history.steps == 0) throw StoppedBySignal(signal);
   const std::string folder = job.fit.run_dir.string(), output = call.arguments[output_flags.output], beside = unfinished(output);
@@ -116,7 +115,7 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
   return folder.empty() ? signal_exit + signal : static_cast<int>(ExitCode::resumable);
 }
 
-std::vector<std::string> write_trained(const Invocation& call, Model& model, const Job& job, const History& history, World* world) {
+std::vector<std::string> write_trained(const Invocation& call, Model& model, const Prepared& job, const History& history, World* world) {
   const Arguments& a = call.arguments;
   const bool first = is_first(world);
   const std::string output = a[output_flags.output];
@@ -144,7 +143,7 @@ std::vector<std::string> write_trained(const Invocation& call, Model& model, con
   }
 }
 
-int tell_result(const Invocation& call, Model& model, const Job& job, const History& history, const std::vector<std::string>& written, const Interrupt& interrupt) {
+int tell_result(const Invocation& call, Model& model, const Prepared& job, const History& history, const std::vector<std::string>& written, const Interrupt& interrupt) {
   const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
   const Evaluation test = held_out(call, model, job, last, interrupt);
   if (history.stopped_early) call.say(fmt::format("stopped early: {} epochs without a better measure", call.arguments[rate_flags.early_stopping]));

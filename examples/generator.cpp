@@ -36,16 +36,16 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: generator MODEL.onnx OUTPUT.onnx   (a classifier of 2 numbers)\n");
     return 2;
   }
-  const Rings rings;
-  tandem::ModelOptions options;
-  options.plan.batch = 50;
-  options.plan.devices = tandem::parse_devices("cpu");
-  options.plan.optimizer = tandem::optimizer_defaults("adam");
+  tandem::RunOptions options{.splits = {.train = std::make_unique<Rings>()}};
+  options.model.plan = {.batch = 50, .devices = tandem::parse_devices("cpu"), .optimizer = tandem::optimizer_defaults("adam")};
+  options.fit = {.epochs = 3, .learning_rate = 0.01};
+  options.fit.callbacks.on_epoch = [](const tandem::EpochReport& e) { std::printf("loss %.4f\n", e.loss); };
+  options.on_note = [](const std::string& text) { std::printf("note: %s\n", text.c_str()); };
   tandem::Model model = tandem::Model::load(argv[1]);
-  model.fit_labels(options, rings);
-  model.compile(options, tandem::backends());
-  model.fit(rings, {.epochs = 3, .learning_rate = 0.01});
-  std::printf("accuracy: %.1f%%\n", 100 * model.evaluate(rings).accuracy);
+  const tandem::Prepared run = tandem::prepare(model, std::move(options), tandem::backends());
+  model.compile(run.options, tandem::backends());
+  model.fit(*run.data.train, run.fit);
+  std::printf("accuracy: %.1f%%\n", 100 * model.evaluate(*run.data.train, run.measuring()).accuracy);
   model.save(argv[2]);
 } catch (const tandem::Error& error) {
   std::fprintf(stderr, "generator: %s\n", error.what());

@@ -29,6 +29,7 @@ struct UpdateGroup {
   std::optional<double> weight_decay;  // absent: the optimizer's
   double rate = 1;                     // times the learning rate
   double from = 0;                     // epochs before they move
+  bool operator==(const UpdateGroup&) const = default;
 };
 
 struct OptimizerOptions {
@@ -54,6 +55,7 @@ struct OptimizerOptions {
   double clip_parameter_norm = 0;  // largest norm of each parameter's gradient
   bool accumulate = false;    // several batches may make a step (StepState)
   bool average = false;       // averages of the parameters are kept (StepState::average)
+  bool operator==(const OptimizerOptions&) const = default;
 };
 // The named optimizer with the field's defaults. Keras's and PyTorch's names are taken too ("AdamW", "torch.optim.RMSprop").
 // Fails (usage) on an unknown name, naming the nearest.

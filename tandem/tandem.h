@@ -1,4 +1,5 @@
-// All of the C++ API: models (trainer/model.h says what can be done with them), data, devices, plans, and the backends of this machine.
+// All of the C++ API: models (trainer/model.h says what can be done with them, trainer/prepare.h what prepares a run), data, devices,
+// plans, and the backends of this machine.
 //
 //   #include <tandem/tandem.h>
 #pragma once
@@ -8,6 +9,7 @@
 #include "planner/plan/plan_file.h"
 #include "trainer/devices.h"
 #include "trainer/model.h"
+#include "trainer/prepare.h"
 
 namespace tandem {
 

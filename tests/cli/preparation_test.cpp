@@ -135,6 +135,29 @@ TEST(Preparation, ThatCannotBeReadIsNamed) {
   EXPECT_NE(o.err.find("the model's metadata tandem.normalize: normalize '0.1,-1': a deviation of -1"), std::string::npos) << o.err;
 }
 
+// Labels, which predictions do not need, say nothing of such a plan.
+TEST(Preparation, OfAPlanIsThatOfARun) {
+  const TemporaryFolder folder;
+  const Outcome predicts = run_tandem(words("plan MODELS/lenet.onnx --inference --data synthetic:digits --format json", folder.text()));
+  EXPECT_EQ(predicts.code, 0) << predicts.err;
+  EXPECT_NE(predicts.out.find(R"("mode":"inference")"), std::string::npos);
+  EXPECT_NE(predicts.out.find(R"("dtype":"uint8")"), std::string::npos);  // the images come as they lie in the data
+  const Outcome trains = run_tandem(words("plan MODELS/lenet.onnx --data synthetic:digits --class-weights balanced", folder.text()));
+  EXPECT_EQ(trains.code, 0) << trains.err;
+  EXPECT_NE(trains.err.find("note: balanced weights of classes come of data: the plan has 1 for each"), std::string::npos) << trains.err;
+}
+
+TEST(Preparation, TellsOfMetricsThatNothingMeasures) {
+  const TemporaryFolder folder;
+  folder.write("m.onnx", linear(test::float_tensor("w", {4, 3}, some)).bytes());
+  folder.write("d.npz", npz({{"x", ramp({6, 4})}, {"y", labels}}));
+  const auto told = [&](const std::string& rest) {
+    return run_tandem(words("train TMP/m.onnx --data npz:TMP/d.npz --dry-run --quiet " + rest, folder.text())).err;
+  };
+  EXPECT_EQ(told("--metrics f1"), "warning: --metrics f1: they are measured on validation data, and there is none (--validation-split 0.1 holds a tenth out)\n");
+  EXPECT_EQ(told("--metrics f1 --validation-split 0.5"), "");
+}
+
 TEST(Templates, WithoutWeightsStartByThemselves) {
   const TemporaryFolder folder;
   folder.write("d.npz", npz({{"x", ramp({6, 4})}, {"y", labels}}));

@@ -7,7 +7,7 @@
 #include "kernels/cpu/backend.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
-#include "trainer/model.h"
+#include "trainer/prepare.h"
 
 namespace tandem {
 namespace {
@@ -95,6 +95,36 @@ Model compiled(Model model, const std::string& devices) {
   model.take_optimizer(*step, o);
   model.compile(o, backends);
   return model;
+}
+
+// Whoever names a loss, an optimizer, or sets one of its numbers has the say of that.
+TEST(TrainingInfo, IsFollowedByARunAsFarAsNobodySaysOtherwise) {
+  const Model model = Template().softplus().plain_step().load();
+  const auto run = [&](const std::function<void(RunOptions&)>& change) {
+    RunOptions asked{.model = {.plan = {.batch = samples, .devices = parse_devices("cpu"), .accuracy = false}}};
+    auto data = std::make_unique<MemoryDataset>("made here");
+    data->add({.name = "x"}, batch()[0]);
+    data->add({.name = "t", .role = Role::label}, batch()[1]);
+    asked.splits.train = std::move(data);
+    change(asked);
+    return prepare(model, std::move(asked), backends);
+  };
+  const Prepared own = run([](RunOptions&) {});
+  EXPECT_TRUE(own.own_step);
+  EXPECT_TRUE(own.options.own_step);
+  EXPECT_EQ(own.options.plan.loss, "output");
+  EXPECT_EQ(own.fit.learning_rate, 0.25);
+  const Prepared loss = run([](RunOptions& o) { o.model.plan.loss = "mse"; });
+  EXPECT_EQ(loss.options.plan.loss, "mse");
+  EXPECT_TRUE(loss.options.own_step);
+  const Prepared optimizer = run([](RunOptions& o) { o.model.plan.optimizer.momentum = 0.5; });
+  EXPECT_EQ(optimizer.options.plan.loss, "output");
+  EXPECT_FALSE(optimizer.options.own_step);
+  EXPECT_EQ(optimizer.options.plan.optimizer.momentum, 0.5);
+  EXPECT_EQ(optimizer.fit.learning_rate, default_learning_rate(OptimizerOptions()));
+  const Prepared adjusted = run([](RunOptions& o) { o.adjust_own_optimizer = [](OptimizerOptions& own) { own.clip_norm = 3; }; });
+  EXPECT_TRUE(adjusted.options.own_step);
+  EXPECT_EQ(adjusted.options.plan.optimizer.clip_norm, 3);
 }
 
 TEST(TrainingInfo, ItsOwnLossAndArithmeticAreFollowedOnAnyDevices) {
