@@ -23,7 +23,8 @@ struct ExchangeSpec {
   DType dtype = DType::float32;
   std::vector<std::int64_t> parts;  // elements by member, of a reduce_scatter and an all_gather, and that each gives to an all_to_all
   int channel = 0;                  // numbers the exchanges of a group
-  int lane = 0;                     // those of one lane a member runs in one thread, in an order that is the same for all members
+  std::vector<int> streams = {};    // by member, on which it runs the exchange: those of a stream one after the other; empty: 0 for all
+  int stream(std::size_t member) const { return streams.empty() ? 0 : streams[member]; }
   std::vector<std::int64_t> gets = {};  // elements by member that each gets of an all_to_all: a piece has that share of what its giver gives
   bool operator==(const ExchangeSpec&) const = default;
 };

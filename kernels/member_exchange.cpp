@@ -185,7 +185,9 @@ std::unique_ptr<Kernel> Channels::make(const ExchangeSpec& spec, int rank) {
     if (aborted_) channel->meeting.abort(reason_);
   }
   if (channel->spec != spec) fail(ExitCode::communication, "rank ", rank, " makes ", text(spec), ", another rank ", text(channel->spec));
-  Links links = here_.world ? here_.world->links(spec.lane, rank, ranks_of(spec, there)) : Links();
+  std::vector<LineEnd> ends;
+  for (const std::size_t m : there) ends.push_back({spec.members[m], spec.stream(m)});
+  Links links = here_.world ? here_.world->links({rank, spec.stream(*self)}, ends) : Links();
   return std::make_unique<MemberKernel>(*channel, *self, there, std::move(links));
 }
 

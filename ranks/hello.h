@@ -43,7 +43,7 @@ struct Door {
 };
 // Which line between two devices of different ranks somebody comes for; by default the one between neighbours.
 struct LineName {
-  std::int32_t lane = -1, low = -1, high = -1;
+  std::int32_t low = -1, low_stream = -1, high = -1, high_stream = -1;
   auto operator<=>(const LineName&) const = default;
 };
 struct Hello {

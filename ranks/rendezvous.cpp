@@ -285,13 +285,15 @@ Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) 
   return n;
 }
 
+LineName name_of(const DeviceLine& l) { return {l.low.device, l.low.stream, l.high.device, l.high.stream}; }
+
 std::vector<Socket> open_lines(const WorldOptions& o, const Whereabouts& where, std::span<const DeviceLine> lines, Control& control,
                                const std::function<void(std::span<std::byte>)>& gather) {
   const Address address = parse_address(o.address);
   const auto self = static_cast<std::size_t>(o.rank);
   std::vector<Expected> expected;
   for (const DeviceLine& l : lines)
-    if (l.low_rank == o.rank) expected.push_back({l.high_rank, {l.lane, l.low, l.high}});
+    if (l.low_rank == o.rank) expected.push_back({l.high_rank, name_of(l)});
 
   std::vector<Door> doors(static_cast<std::size_t>(o.ranks));  // where each listens, as rank 0 sees it
   Socket door;
@@ -310,7 +312,7 @@ std::vector<Socket> open_lines(const WorldOptions& o, const Whereabouts& where, 
     // Who came to rank 0 from its own machine is, for another one, where that one found rank 0.
     const bool at_first = host.empty() || (is_loopback(host) && !is_loopback(doors[self].host.text()));
     const Address to{address.local() ? "" : at_first ? where.seen[0] : with_zone_of(where.seen[0], host), there.place.text()};
-    open[i] = go_to_door(l.low_rank, to, {.rank = o.rank, .ranks = o.ranks, .token = where.token, .line = {l.lane, l.low, l.high}}, o, control);
+    open[i] = go_to_door(l.low_rank, to, {.rank = o.rank, .ranks = o.ranks, .token = where.token, .line = name_of(l)}, o, control);
   }
   if (guests.empty()) return open;
   std::vector<Socket> came = porter.lines(control);

@@ -41,6 +41,7 @@ Neighbours join_neighbours(const WorldOptions& options, Greeting greeting, Contr
 
 // Lines between devices of any two ranks, by device_lines()'s order; not open where this rank has none of both devices. All ranks
 // ask for the same lines. `gather` is World::gather(). Fails as join_neighbours().
+LineName name_of(const DeviceLine& line);
 std::vector<Socket> open_lines(const WorldOptions& options, const Whereabouts& where, std::span<const DeviceLine> lines, Control& control,
                                const std::function<void(std::span<std::byte>)>& gather);
 

@@ -139,7 +139,7 @@ void World::agree(std::span<const Fact> facts) {
 
 void World::open_lines(std::vector<DeviceLine> lines) {
   State& s = *state_;
-  const auto is_open = [&](const DeviceLine& l) { return s.asked.contains({l.lane, l.low, l.high}); };
+  const auto is_open = [&](const DeviceLine& l) { return s.asked.contains(name_of(l)); };
   std::erase_if(lines, is_open);
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
@@ -147,20 +147,20 @@ void World::open_lines(std::vector<DeviceLine> lines) {
   std::vector<Socket> sockets = tandem::open_lines(s.options, s.where, lines, s.control, [&](std::span<std::byte> bytes) { s.gather(Kind::doors, bytes); });
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const DeviceLine& l = lines[i];
-    const LineName name{l.lane, l.low, l.high};
+    const LineName name = name_of(l);
     s.asked.insert(name);
     if (!sockets[i].open()) continue;
     const bool low = l.low_rank == rank();
-    const int own = low ? l.low : l.high, other = low ? l.high : l.low, there = low ? l.high_rank : l.low_rank;
+    const int own = (low ? l.low : l.high).device, other = (low ? l.high : l.low).device, there = low ? l.high_rank : l.low_rank;
     s.lines[name] = std::make_unique<Link>(std::move(sockets[i]), there, s.control, s.control.add_waiting(own, other, there));
   }
 }
 
-Links World::links(int lane, int own, std::span<const int> others) {
+Links World::links(const LineEnd& own, std::span<const LineEnd> others) {
   std::vector<Link*> links;
-  for (const int other : others) {
-    const auto line = state_->lines.find({lane, std::min(own, other), std::max(own, other)});
-    if (line == state_->lines.end()) fail(ExitCode::communication, "rank ", rank(), ": no line from device ", own, " to device ", other, " is open");
+  for (const LineEnd& other : others) {
+    const auto line = state_->lines.find(name_of(DeviceLine{.low = std::min(own, other), .high = std::max(own, other)}));
+    if (line == state_->lines.end()) fail(ExitCode::communication, "rank ", rank(), ": no line from device ", own.device, " to device ", other.device, " is open");
     links.push_back(line->second.get());
   }
   return {std::move(links), state_->control, timeout_seconds()};

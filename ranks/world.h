@@ -23,10 +23,14 @@ struct WorldOptions {
   std::function<void(const std::string&)> note = {};  // hears, while ranks come, what a user should know
 };
 
-// A line between two devices of different ranks. Those of one lane go into their exchanges in one order, by one thread each.
+// A line between two devices of different ranks, of one stream of each: one thread there goes into its exchanges one after the other.
+struct LineEnd {
+  int device = 0, stream = 0;  // by the plan's numbers
+  auto operator<=>(const LineEnd&) const = default;
+};
 struct DeviceLine {
-  int lane = 0, low = 0, high = 0;  // the devices, by their numbers in the plan
-  int low_rank = 0, high_rank = 0;  // theirs; the line is opened by the higher
+  LineEnd low, high;                // low.device < high.device
+  int low_rank = 0, high_rank = 0;  // the line is opened by the higher
   auto operator<=>(const DeviceLine&) const = default;
 };
 
@@ -64,7 +68,7 @@ class World {
   void leave();  // the last: no rank goes before all are ready to
 
   // A device's lines to others of other ranks, in their order. They must be open. What goes over them is in ranks/link.h.
-  Links links(int lane, int own, std::span<const int> others);
+  Links links(const LineEnd& own, std::span<const LineEnd> others);
 
   // While it exists the others wait for this rank as long as its process lives: for what may take its time.
   class Busy {

@@ -81,7 +81,7 @@ struct LaunchStep {
 };
 // Takes part in an exchange. all_reduce, all_max: in place in outputs[0]. Else inputs[0] → outputs[0]; a sender has no output, a
 // receiver, of a send or a broadcast, no input, and who gives in a broadcast may have one. Of a reduce the first alone has an
-// output. All members enter an exchange on one stream.
+// output.
 struct ExchangeStep {
   ExchangeId exchange;
 };

@@ -213,12 +213,12 @@ TEST(RankGroups, GoOnBesideEachOther) {
   EXPECT_EQ(results[1], results[3]);
 }
 
-// A device may exchange in two threads, each with a lane of its own.
-TEST(RankGroups, LanesGoOnBesideEachOther) {
+// A device may exchange on two streams, and the others on other ones.
+TEST(RankGroups, StreamsGoOnBesideEachOther) {
   std::vector<ExchangeSpec> specs;
-  for (const int lane : {0, 1}) {
-    specs.push_back({.kind = ExchangeKind::all_gather, .members = {0, 1}, .elements = 50000, .parts = {20000, 30000}});
-    specs.back().channel = specs.back().lane = lane;
+  for (const int stream : {0, 1}) {
+    specs.push_back({.kind = ExchangeKind::all_gather, .members = {0, 1}, .elements = 50000, .parts = {20000, 30000}, .channel = stream});
+    specs.back().streams = {stream, 1 - stream};
   }
   const test::RankAddress address;
   const auto failures = on_ranks(2, address.text(), long_time, [&](World& world) {
@@ -226,7 +226,7 @@ TEST(RankGroups, LanesGoOnBesideEachOther) {
     group->connect(std::span(specs).first(1));
     group->connect(specs);  // opens what is missing
     const std::span<const ExchangeSpec> all = specs;
-    std::thread other([&] { run(*group, all.subspan(1), world.rank()); });
+    std::thread other([&] { run(*group, all.last(1), world.rank()); });
     run(*group, all.first(1), world.rank());
     other.join();
     world.leave();
