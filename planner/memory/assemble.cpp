@@ -19,6 +19,7 @@ double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   const double members = static_cast<double>(exchange.devices.size());
   double moved = bytes;
   if (is_in_place(exchange.kind)) moved = 2 * bytes * (members - 1) / members;
+  if (exchange.kind == ExchangeKind::all_to_all) moved = bytes * (members - 1) / members / members;
   if (exchange.kind == ExchangeKind::reduce_scatter || exchange.kind == ExchangeKind::all_gather) moved = bytes * (members - 1) / members;
   return device.launch_seconds + moved / device.link_bandwidth;
 }
