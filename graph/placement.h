@@ -33,6 +33,7 @@ struct Part {
 struct MeshAxis {
   std::string name;
   std::vector<std::int64_t> sizes;
+  bool samples = false;                    // what holds samples is split by them along it
   int length() const { return static_cast<int>(sizes.size()); }
   std::int64_t total() const;
   std::int64_t begin(int position) const;  // the sizes before it together

@@ -87,7 +87,6 @@ class Compilation {
 
   void begin() {
     check_options(source_, o_, backends_);
-    slices_ = slices_of(o_);
     plan_.mode = o_.mode;
     plan_.batch = o_.batch;
     plan_.precision = o_.precision;
@@ -104,6 +103,8 @@ class Compilation {
   void make_graphs() {
     model_ = source_(o_.batch);
     if (!training_) rows_ = output_rows(source_, model_, o_.batch);
+    if (o_.devices.size() > 1) placement_ = placement_of(source_, model_, rows_, o_);
+    slices_ = slices_of(o_, placement_);
     if (make_graph(o_, daring_.value_or(true)) && !daring_ && chooses_by_time(o_)) {
       CompileOptions untold = o_;  // one is shown
       untold.after_pass = {};
@@ -114,13 +115,12 @@ class Compilation {
   // Whether some form was one of `perhaps`.
   bool make_graph(const CompileOptions& o, bool daring) {
     bool doubted = false;
-    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr, .parameters_of = parameters_of_};
+    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr, .placement = placement_, .parameters_of = parameters_of_};
     context.fuses = [&, gains = gains_on(o, backends_)](const KernelRequest& request) {
       const Gain gain = gains(request);
       doubted |= gain == Gain::perhaps;
       return gain == Gain::yes || (gain == Gain::perhaps && daring);
     };
-    if (o.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o);
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
     if (graphs_.empty()) begin_with(whole, context.warnings);
@@ -254,8 +254,9 @@ class Compilation {
   const bool training_, collective_;
   Plan plan_;
   Losses losses_;  // of training
-  std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
+  std::optional<PlacementRequest> placement_;                    // where there are several devices
+  std::vector<SliceOfBatch> slices_;                             // by device
   std::vector<Programs> graphs_;                                 // daring first
   std::vector<HostOutput> outputs_;                              // without their types
   std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows

@@ -70,12 +70,12 @@ struct LossScaling {
   std::int64_t interval = 2000;
 };
 
-// Where values shall live, as far as somebody has said so; the operators' rules say the rest.
+// Where values shall live, as far as somebody has said so; the operators' rules say the rest. Labels and samples' weights, which the
+// loss adds, lie by their samples as the model's inputs do.
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
   std::map<std::string, std::vector<Part>, std::less<>> values;  // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
-  std::vector<Part> labels{};                                    // labels and samples' weights, which the loss adds, by mesh axes
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.

@@ -8,27 +8,19 @@
 #include "graph/operator.h"
 #include "planner/place/cut.h"
 #include "planner/place/place.h"
+#include "planner/place/request.h"
 
 namespace tandem {
 namespace {
 
-// By the first mesh axis along which an input is split.
-std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
-  std::vector<SliceOfBatch> slices(devices, {0, batch});
-  for (const auto& [name, parts] : request.values)
-    for (std::size_t a = 0; a < parts.size(); ++a) {
-      if (parts[a] != Part::split(0) || request.groups.empty() || a >= request.groups[0].axes.size()) continue;
-      const MeshAxis& axis = request.groups[0].axes[a];
-      for (std::size_t p = 0; p < request.groups[0].devices.size(); ++p) {
-        const int along = request.groups[0].position_along(static_cast<int>(p), a);
-        slices[at(request.groups[0].devices[p])] = {batch / axis.total() * axis.begin(along), batch / axis.total() * axis.sizes[at(along)]};
-      }
-    }
-  return slices;
-}
-
 std::size_t largest_of(const std::vector<SliceOfBatch>& slices) {
   return static_cast<std::size_t>(std::max_element(slices.begin(), slices.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices.begin());
+}
+
+std::vector<double> weights_of(const CompileOptions& o) {
+  std::vector<double> weights;
+  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
+  return weights;
 }
 
 // Joins programs by going on with each as far as what it reads is there.
@@ -123,30 +115,35 @@ class Joiner {
 
 }  // namespace
 
-std::vector<SliceOfBatch> slices_of(const CompileOptions& o) {
-  if (o.placement) return slices_of(*o.placement, o.devices.size(), o.batch);
-  std::vector<double> weights;
-  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
-  std::vector<SliceOfBatch> slices;
-  for (const std::int64_t size : slice_sizes(o.batch, weights)) slices.push_back({slices.empty() ? 0 : slices.back().begin + slices.back().size, size});
+// By the mesh axes that the samples lie along.
+std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional<PlacementRequest>& placement) {
+  std::vector<SliceOfBatch> slices(o.devices.size(), {0, o.batch});
+  if (!placement) return slices;
+  for (const DeviceGroup& group : placement->groups)
+    for (std::size_t p = 0; p < group.devices.size(); ++p)
+      for (std::size_t a = 0; a < group.axes.size(); ++a) {
+        const MeshAxis& axis = group.axes[a];
+        if (!axis.samples) continue;
+        SliceOfBatch& slice = slices[at(group.devices[p])];
+        const std::int64_t unit = slice.size / axis.total();
+        const int along = group.position_along(static_cast<int>(p), a);
+        slice = {slice.begin + unit * axis.begin(along), unit * axis.sizes[at(along)]};
+      }
   return slices;
 }
 
 PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o) {
-  if (o.placement) return *o.placement;
-  const std::vector<SliceOfBatch> slices = slices_of(o);
-  std::vector<std::int64_t> sizes;
-  for (const SliceOfBatch& s : slices) sizes.push_back(s.size);
-  PlacementRequest request = by_samples(model, sizes);
-  if (!request.values.empty()) {
-    const std::vector<Part> parts{part_by_samples(request.groups[0].axes[0])};
-    request.labels = parts;  // of what attach_loss adds, which holds the batch along axis 0
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (rows[i] > 0) request.values[model[model.outputs[i]].name] = parts;
-    return request;
+  PlacementRequest request = o.placement ? checked(*o.placement, model, o) : by_samples(model, slice_sizes(o.batch, weights_of(o)));
+  if (!o.placement && request.values.empty()) {
+    const std::vector<SliceOfBatch> slices = slices_of(o, request);
+    source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
+    fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", o.devices.size(), " devices");
   }
-  source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
-  fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", o.devices.size(), " devices");
+  std::vector<Part> parts;
+  for (const MeshAxis& axis : request.groups[0].axes) parts.push_back(axis.samples ? part_by_samples(axis) : Part{});
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i] > 0) request.values.emplace(model[model.outputs[i]].name, parts);
+  return request;
 }
 
 Programs programs_of(Graph whole, const CompileOptions& o) {

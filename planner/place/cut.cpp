@@ -288,6 +288,18 @@ bool is_idle(const Graph& whole, int device) {
 
 Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
 
+namespace {
+
+// Whether another device, that stands before this one, has the same of it.
+bool is_copy(const Graph& whole, const Value& v, int device) {
+  const DeviceGroup& group = whole.groups[at(v.placement.group)];
+  for (std::size_t a = 0; a < group.axes.size(); ++a)
+    if (!group.axes[a].samples && part_of(v, a) == Part{} && group.position_along(group.position_of(device), a) > 0) return true;
+  return false;
+}
+
+}  // namespace
+
 std::vector<int> outputs_on(const Graph& whole, int device) {
   std::vector<int> given;
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
@@ -295,7 +307,7 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
     // What is whole on all devices is told by those that compute something.
     const bool by_rows = whole.outputs[i].role == ValueRole::plain || whole.outputs[i].role == ValueRole::measure;
-    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device))) continue;
+    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device)) || (by_rows && group >= 0 && is_copy(whole, whole[whole.outputs[i]], device))) continue;
     given.push_back(static_cast<int>(i));
   }
   return given;

@@ -2,6 +2,7 @@
 // moved.
 #include <algorithm>
 
+#include "planner/place/place.h"
 #include "planner/place/placing.h"
 #include "planner/place/transfers.h"
 
@@ -15,9 +16,9 @@ class AxisPlacer {
       : graph_(graph), axis_(axis), request_(request), transfers_(graph, axis, put_in), now_(graph.values.size()) {}
 
   std::vector<std::string> run() {
-    start();
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
+    start();
     for (std::size_t n = 0; n < nodes; ++n)
       if (graph_.nodes[n].op->in_place.empty()) {
         place(n);
@@ -46,21 +47,26 @@ class AxisPlacer {
       Value& v = graph_.values[i];
       const ValueId id{static_cast<int>(i)};
       if (v.kind == ValueKind::activation) continue;
-      const bool random = v.role == ValueRole::step_state && v.of == step_random;
-      if (random) transfers_.set(id, {Spread::own});  // a device's place in the random stream
-      const std::vector<Part>* const asked = asked_of(v);
-      if (!asked || axis_ >= asked->size()) continue;
-      transfers_.set(id, in_form(v, (*asked)[axis_]));
-      if (part(id) != Part{} && v.placement.group < 0) v.placement.group = 0;
+      const Part wanted = in_form(v, asked_of(v));
+      if (wanted == Part{}) continue;
+      if (v.placement.group < 0) v.placement.group = 0;
+      const MeshAxis& mesh = axes_of(v)[axis_];
+      if (v.kind == ValueKind::input && !mesh.samples)
+        now_[id] = transfers_.transfer(id, wanted, mesh);  // the host gives all of it
+      else
+        transfers_.set(id, wanted);
     }
   }
 
-  // What was said of a value; null: nothing.
-  const std::vector<Part>* asked_of(const Value& v) const {
-    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return &request_.labels;
+  // What was said of a value.
+  Part asked_of(const Value& v) const {
+    const std::vector<MeshAxis>& axes = graph_.groups[at(std::max(0, v.placement.group))].axes;
+    if (axis_ >= axes.size()) return {};
+    if (v.role == ValueRole::step_state) return v.of == step_random && axes[axis_].samples ? Part{Spread::own} : Part{};  // a device's place in the random stream
+    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return axes[axis_].samples ? part_by_samples(axes[axis_]) : Part{};
     const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
     const auto asked = own ? request_.values.find(v.name) : request_.values.end();
-    return asked == request_.values.end() ? nullptr : &asked->second;
+    return asked == request_.values.end() || axis_ >= asked->second.size() ? Part{} : asked->second[axis_];
   }
 
   // What was said of the template's tensor, of the parameter as it is held.
@@ -148,10 +154,10 @@ class AxisPlacer {
         out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
       } else if (out.role == ValueRole::plain || out.role == ValueRole::measure) {
         const auto asked = request_.values.find(graph_[out].name);
-        if (asked != request_.values.end() && axis_ < asked->second.size() && part(out) != asked->second[axis_])
-          out.value = transfers_.transfer(out, asked->second[axis_], mesh);
-        else if (part(out).spread == Spread::partial)
-          out.value = transfers_.transfer(out, {}, mesh);
+        const bool said = asked != request_.values.end() && axis_ < asked->second.size();
+        const bool as_it_is = mesh.samples && part(out).spread != Spread::partial;
+        const Part wanted = said ? asked->second[axis_] : as_it_is ? part(out) : Part{};
+        if (part(out) != wanted) out.value = transfers_.transfer(out, wanted, mesh);
       }
     }
   }
