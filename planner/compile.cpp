@@ -180,6 +180,7 @@ class Compilation {
     Candidate c{.graphs = &graphs};
     c.programs.resize(units_.size());
     FixedParameters fixed = parameters_of_ ? fixed_by(*parameters_of_) : FixedParameters{};
+    ChosenKernels chosen;
     KernelOptions kernel = plan_.options;
     kernel.preference = preference;
     std::vector<std::size_t> order(units_.size());
@@ -189,7 +190,7 @@ class Compilation {
       kernel.threads = units_[u].model.threads;
       kernel.multiprocessors = units_[u].model.multiprocessors;
       kernel.device = units_[u].device;
-      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
+      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = units_.size() > 1 ? &chosen : nullptr};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
       name_parts(*c.programs[u], graphs.graphs[units_[u].graph]);

@@ -59,6 +59,16 @@ TEST(PlacementRequest, AnInputByItsColumns) {
   EXPECT_EQ(two.plan.devices[1].slice_size, 6);
 }
 
+// What is dropped goes by the samples: devices along another mesh axis drop the same.
+Graph dropping(std::int64_t n) {
+  Builder b;
+  b.graph.name = "dropping";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 20}});
+  x = b.node("Relu", {gemm(b, x, "w1", 20, 32)});
+  x = b.node("Dropout", {gemm(b, x, "w2", 32, 16)}, {{"ratio", 0.5F}});
+  b.graph.outputs = {gemm(b, x, "w3", 16, 5)};
+  return b.graph;
+}
 // Two stages, each of devices that share out the samples. Labels go to the second, and what is made of them alone.
 struct Stages {
   const char* name;
@@ -101,6 +111,24 @@ TEST(PlacementRequest, AParameterThatNobodyHasPlacedLivesWhereItIsRead) {
   const Trained got = train(scaled_behind, placed(2, {.groups = {group_of("first", {}, 0, 1), group_of("second", {}, 1, 1)}, .nodes = {{"in", 0}, {"out", 1}}, .values = {}}), 5, 0.1);
   expect_close(got, train(scaled_behind, options_for(6, {1}), 5, 0.1));
   EXPECT_EQ(got.plan.exchanges.size(), 2U);
+}
+
+// Every kernel is timed for each device apart, and the times differ: what two devices compute alike is by one kernel all the same.
+TEST(PlacementRequest, WhatDevicesComputeAlikeIsByOneKernel) {
+  AskedCpu cpu;
+  std::mt19937 random(1);
+  cpu.seconds = [&](const KernelDescription&) { return 1e-6 * (1 + static_cast<double>(random() % 100)); };
+  const Backend* backends[] = {&cpu};
+  CompileOptions o = placed(2, {.groups = {group_of("all", {{"columns", {1, 1}}}, 0, 2)}, .nodes = {}, .values = {{"w1", {split}}, {"w1b", {split}}}});
+  o.autotune = true;
+  const Plan plan = compile(dropping, o, backends);
+  const auto kernels = [&](int device) {
+    std::vector<std::string> list;
+    for (const Step& s : plan.devices[at(device)].steps)
+      if (const auto* launch = s.as<LaunchStep>(); launch && launch->op != "Reorder" && launch->op != "Slice" && launch->op != "Fill") list.push_back(concat(launch->op, ' ', launch->kernel));
+    return list;
+  };
+  EXPECT_EQ(kernels(0), kernels(1));
 }
 
 Graph of_two_inputs(std::int64_t n) {
