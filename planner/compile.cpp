@@ -34,13 +34,17 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
 
 FixedParameters fixed_by(const Plan& plan) {
   FixedParameters fixed;
-  for (const PlanParameter& p : plan.parameters) fixed[p.key()] = p.parts.front().operand;
+  for (const PlanParameter& p : plan.parameters)
+    for (const ParameterPart& part : p.parts) fixed.emplace(std::pair(p.key(), part.operand.shape.dims), part.operand);
   return fixed;
 }
 
 FixedParameters fixed_by(const LoweredGraph& program) {
   FixedParameters fixed;
-  for (const LoweredParameter& p : program.parameters) fixed[p.key()] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
+  for (const LoweredParameter& p : program.parameters) {
+    const Operand& operand = program.buffers[p.buffer].operand;
+    fixed.emplace(std::pair(p.key(), operand.shape.dims), operand);
+  }
   return fixed;
 }
 

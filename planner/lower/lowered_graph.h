@@ -47,8 +47,8 @@ struct LoweredGraph {
   std::vector<std::string> warnings;
 };
 
-// Where a parameter lies already: in a plan made before, or on another device.
-using FixedParameters = std::map<ParameterKey, Operand>;
+// Where a parameter, or a part of that shape, lies already: in a plan made before, or on another device.
+using FixedParameters = std::map<std::pair<ParameterKey, Ints>, Operand>;
 
 // The kernels of programs that were lowered before, by node and its operands' shapes. Devices that compute alike do it by the same kernel, in
 // the same layouts: another would round otherwise, and replicas would differ.

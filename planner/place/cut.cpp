@@ -97,13 +97,13 @@ class Cut {
     if (v.kind == ValueKind::parameter && part) {
       for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
         if (!part_of(value, a).is_split()) continue;
-        const int axis = template_axis(value, part_of(value, a).axis);
+        const auto [axis, each] = template_axis(value.type.shape, value.source, value.template_shape, part_of(value, a).axis);
         if (axis < 0) fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape, ", is none of the template's ", value.template_shape);
         const Range range = range_of(value, value.type.shape, a);
         if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(), [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
           fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
-        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin});
-        v.template_shape[axis] = range.size;
+        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin * each});
+        v.template_shape[axis] = range.size * each;
       }
       v.data.reset();
     }

@@ -72,8 +72,7 @@ class AxisPlacer {
   // What was said of the template's tensor, of the parameter as it is held.
   static Part in_form(const Value& v, Part part) {
     if (v.kind != ValueKind::parameter || !part.is_split()) return part;
-    for (int axis = 0; axis < v.type.shape.rank(); ++axis)
-      if (template_axis(v, axis) == part.axis) return Part::split(axis, part.outer);
+    if (const int axis = held_axis(v.type.shape, v.source, v.template_shape, part.axis); axis >= 0) return Part::split(axis, part.outer);
     fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", part.axis);
   }
 
