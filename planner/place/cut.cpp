@@ -4,6 +4,7 @@
 #include "planner/place/cut.h"
 
 #include <algorithm>
+#include <map>
 
 #include "graph/place.h"
 #include "graph/updates.h"
@@ -41,7 +42,11 @@ class Cut {
       if (const ValueId v{static_cast<int>(i)}; whole_[v].kind != ValueKind::activation && has(whole_[v])) map_[v] = given(whole_[v]);
     for (const ValueId in : whole_.inputs)
       if (map_[in].present()) to_.inputs.push_back(map_[in]);
-    for (const Node& node : whole_.nodes) add(node);
+    std::map<std::string, int> met;
+    for (const Node& node : whole_.nodes) {
+      if (is_exchange(node)) number_ = ++met[node.name];
+      add(node);
+    }
     for (const int i : outputs_on(whole_, device_)) {
       const GraphOutput& out = whole_.outputs[at(i)];
       to_.outputs.emplace_back(operand(out), out.role, out.of);
@@ -213,6 +218,9 @@ class Cut {
         fail("placement: ", node.op->name, " '", node.name, "' gives ", to_[out].type, " on device ", device_, ", placed as ", placed[i]);
   }
 
+  // The same on all devices; nodes may have one name.
+  std::string name_of(const Node& node, int first) const { return concat(node.name, number_ > 1 ? concat(" #", number_) : "", " of ", first); }
+
   // Who takes part, where it is not every device of the plan; the name is the same on all of them.
   void name_exchange(const Node& node, Node& n) const {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
@@ -221,7 +229,7 @@ class Cut {
       if (part_of(from, a) == part_of(to, a)) continue;
       const std::vector<int> row = group_of(to).row_of(positions_[at(to.placement.group)], a);
       n.attributes.set("devices", Ints(row.begin(), row.end()));
-      n.attributes.set("exchange", concat(node.name, " of ", row[0]));
+      n.attributes.set("exchange", name_of(node, row[0]));
     }
   }
 
@@ -249,7 +257,7 @@ class Cut {
     const int giver = positions_[at(from.placement.group)], taker = positions_[at(to.placement.group)];
     const auto pair = [&](int position) {
       const int a = group_of(from).devices[at(position)], b = group_of(to).devices[at(position)];
-      return Attributes{{"devices", Ints{a, b}}, {"exchange", concat(node.name, " of ", a)}};
+      return Attributes{{"devices", Ints{a, b}}, {"exchange", name_of(node, a)}};
     };
     if (giver >= 0) {
       const ValueId given = exchanged(node.inputs[0]);
@@ -271,6 +279,7 @@ class Cut {
   const Graph& whole_;
   const int device_;
   std::vector<int> positions_;  // by group; -1: not in it
+  int number_ = 0;              // of the exchange at hand, among those of its name
   Graph to_;
   IdVector<ValueId, ValueId> map_;
 };

@@ -69,6 +69,13 @@ Graph dropping(std::int64_t n) {
   b.graph.outputs = {gemm(b, x, "w3", 16, 5)};
   return b.graph;
 }
+TEST(PlacementRequest, DevicesThatHaveTheSameSamplesDropTheSame) {
+  const PlacementRequest request{.groups = {group_of("all", {{"data", {2, 1}}, {"columns", {1, 1}}}, 0, 4)},
+                                 .nodes = {},
+                                 .values = {{"x", {split, whole}}, {"w1", {whole, split}}, {"w1b", {whole, split}}}};
+  expect_close(train(dropping, placed(4, request), 5, 0.1), train(dropping, options_for(6, {1}), 5, 0.1));
+}
+
 // Two stages, each of devices that share out the samples. Labels go to the second, and what is made of them alone.
 struct Stages {
   const char* name;
