@@ -18,6 +18,7 @@ std::size_t largest_of(const std::vector<SliceOfBatch>& slices) {
   return static_cast<std::size_t>(std::max_element(slices.begin(), slices.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices.begin());
 }
 
+
 // Joins programs by going on with each as far as what it reads is there.
 class Joiner {
  public:

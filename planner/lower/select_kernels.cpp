@@ -193,13 +193,16 @@ class Selector {
   Choice chosen(const Node& node, KernelRequest& request, double flops) {
     std::string key;
     if (options_.chosen) {
-      key = concat(node.name, ' ', key_of(request));
+      key = concat(node.op->name, " '", node.name, "' {", node.attributes, '}');
+      for (const auto* operands : {&request.inputs, &request.outputs})
+        for (const Operand& o : *operands) key += concat(' ', o.dtype, o.shape);
       key += concat(" #", ++met_[key]);
       if (const auto before = options_.chosen->find(key); before != options_.chosen->end())
         if (std::optional<Choice> same = as_before(node, request, flops, before->second)) return *std::move(same);
     }
     Choice choice = best(node, request, flops);
-    if (options_.chosen) options_.chosen->try_emplace(std::move(key), ChosenKernel{choice.kernel.kernel, choice.kernel.inputs, choice.kernel.outputs, choice.widened});
+    const KernelDescription& d = choice.kernel;
+    if (options_.chosen) options_.chosen->try_emplace(std::move(key), ChosenKernel{d.kernel, d.inputs, d.outputs, choice.widened});
     return choice;
   }
 
@@ -219,7 +222,8 @@ class Selector {
   Choice best(const Node& node, KernelRequest& request, double flops) {
     std::optional<Choice> choice = cheapest(node, request, flops);
     if (KernelRequest wide = request; worth_widening(choice, flops) && widen(node, wide))
-      if (std::optional<Choice> other = cheapest(node, wide, flops); other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
+      if (std::optional<Choice> other = cheapest(node, wide, flops);
+          other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
         ++(choice ? faster_wide_ : widened_)[std::string(node.op->name)];
         choice = std::move(other);
         choice->widened = true;

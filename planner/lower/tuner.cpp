@@ -23,8 +23,12 @@ std::string text_of_options(const KernelOptions& o) {
   return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "", o.preference == LayoutPreference::channels_last ? " channels-last" : "");
 }
 
-std::string described_key(const KernelRequest& r) {
-  return concat(key_of(r), " | ", text_of_options(r.options), " device ", r.options.device);
+std::string key_of(const KernelRequest& r) {
+  std::string key = concat(r.op, " {", *r.attributes, "}");
+  for (const Operand& o : r.inputs) key += concat(' ', o);
+  key += " ->";
+  for (const Operand& o : r.outputs) key += concat(' ', o);
+  return key += concat(" | ", text_of_options(r.options), " device ", r.options.device);
 }
 
 // The cost of a kernel does not depend on what else was asked for: its own operands and threads name it.
@@ -47,14 +51,6 @@ Cost estimated(const KernelDescription& d, double flops, const DeviceModel& devi
 }
 
 }  // namespace
-
-std::string key_of(const KernelRequest& r) {
-  std::string key = concat(r.op, " {", *r.attributes, "}");
-  for (const Operand& o : r.inputs) key += concat(' ', o);
-  key += " ->";
-  for (const Operand& o : r.outputs) key += concat(' ', o);
-  return key;
-}
 
 double estimate(double flops, double bytes, double efficiency, const DeviceModel& device) {
   const double compute = device.flops > 0 ? flops / (device.flops * efficiency) : 0;
@@ -115,7 +111,7 @@ Tuner::~Tuner() {
 }
 
 const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& request) {
-  const std::string key = described_key(request);
+  const std::string key = key_of(request);
   const auto it = described_.find(key);
   if (it != described_.end()) return it->second;
   if (before_each_) before_each_();

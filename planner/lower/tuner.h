@@ -20,9 +20,6 @@ struct Cost {
 // max(flops / rate, bytes / bandwidth) + launch
 double estimate(double flops, double bytes, double efficiency, const DeviceModel& device);
 
-// What a request asks for, apart from the device and its options.
-std::string key_of(const KernelRequest& request);
-
 class Tuner {
  public:
   // `cache_file` empty: nothing is read or kept. A damaged or foreign file or line is ignored: it is only measured again.

@@ -84,8 +84,8 @@ class PlanAssembler {
         if (index.emplace(p.key(), plan_.parameters.size()).second)
           plan_.parameters.push_back({p.name, p.type, p.source, r->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
     for (std::size_t d = 0; d < replicas_.size(); ++d) {
-      // A device without samples keeps what the others keep: another batch may have some for it.
-      const LoweredGraph& program = *(replicas_[d].slice_size > 0 ? replicas_[d] : *leader_first_[0]).program;
+      // That of a device without samples has them all, too: another batch may have some for it.
+      const LoweredGraph& program = *replicas_[d].program;
       std::vector<const LoweredParameter*> own(plan_.parameters.size());
       for (const LoweredParameter& p : program.parameters) own[index.at(p.key())] = &p;
       std::int64_t ends[std::size(arena_kinds)] = {};

@@ -214,10 +214,10 @@ class Chooser {
   std::set<int> tried_;
 };
 
-// By the first axis that has equal parts: parts of axis 0 are gathered as they lie.
+// By the first axis of which each device has something: parts of axis 0 are gathered as they lie.
 std::optional<Part> first_part(const Value& v, const MeshAxis& mesh) {
   for (int axis = 0; axis < v.type.shape.rank(); ++axis)
-    if (const Part part = Part::split(axis); can_be_held(v, part, mesh)) return part;
+    if (axis_of_template(v, axis) >= 0 && v.type.shape[axis] >= mesh.total()) return Part::split(axis);
   return std::nullopt;
 }
 
