@@ -16,22 +16,19 @@ namespace {
 
 Part part_of(const Value& v, std::size_t axis) { return axis < v.placement.parts.size() ? v.placement.parts[axis] : Part{}; }
 
-// Whether the device has an empty part along a mesh axis on which the value lies so.
-bool any_empty_part(const Graph& whole, const Value& v, int device, bool (*lies)(Spread)) {
+// Whether the device has an empty part of it along some axis of the mesh.
+bool has_nothing_of(const Graph& whole, const Value& v, int device) {
   if (v.placement.group < 0) return false;
   const DeviceGroup& group = whole.groups[at(v.placement.group)];
   const int position = group.position_of(device);
   for (std::size_t a = 0; position >= 0 && a < v.placement.parts.size(); ++a)
-    if (lies(v.placement.parts[a].spread) && group.axes[a].sizes[at(group.position_along(position, a))] == 0) return true;
+    if (const Part& part = v.placement.parts[a]; (part.is_split() || part.spread == Spread::own) && (part.sizes.empty() ? group.axes[a].sizes : part.sizes)[at(group.position_along(position, a))] == 0) return true;
   return false;
-}
-bool has_nothing_of(const Graph& whole, const Value& v, int device) {
-  return any_empty_part(whole, v, device, [](Spread spread) { return spread == Spread::split || spread == Spread::own; });
 }
 
 class Cut {
  public:
-  Cut(const Graph& whole, int device) : whole_(whole), device_(device), map_(whole.values.size()) {
+  Cut(const Graph& whole, int device) : whole_(whole), device_(device), map_(whole.values.size()), made_(whole.values.size()) {
     for (const DeviceGroup& group : whole.groups) positions_.push_back(group.position_of(device));
     to_.name = whole.name;
     to_.groups = whole.groups;
@@ -58,14 +55,19 @@ class Cut {
  private:
   bool here(int group) const { return group < 0 || positions_[at(group)] >= 0; }
   bool has(const Value& v) const { return here(v.placement.group) && !has_nothing_of(whole_, v, device_); }
-  bool has_zeros(const Value& v) const { return any_empty_part(whole_, v, device_, [](Spread spread) { return spread == Spread::partial; }); }
-
-  bool known(ValueId v) const { return !v.present() || map_[v].present() || has_zeros(whole_[v]); }
+  // An addend to which the device has nothing to add: what it would be made of is not there.
+  bool is_addend(ValueId v) const { return v.present() && std::ranges::any_of(whole_[v].placement.parts, [](const Part& p) { return p.spread == Spread::partial; }); }
+  bool is_zero(ValueId v) const { return is_addend(v) && (!map_[v].present() || made_[v]); }
+  bool all_zero(const Node& node) const {
+    return std::ranges::any_of(node.inputs, [&](ValueId v) { return is_addend(v); }) && std::ranges::all_of(node.inputs, [&](ValueId v) { return !is_addend(v) || is_zero(v); });
+  }
+  bool known(ValueId v) const { return !v.present() || map_[v].present() || is_zero(v); }
 
   // What the device has of a value; zeros are made where somebody asks for them.
   ValueId operand(ValueId v) {
     if (!v.present() || map_[v].present()) return v.present() ? map_[v] : v;
     if (!known(v)) fail("placement: '", whole_[v].name, "' is read on device ", device_, ", which has nothing of it");
+    made_[v] = true;
     return map_[v] = zeros(whole_[v]);
   }
   ValueId zeros(const Value& v) {
@@ -130,9 +132,10 @@ class Cut {
   };
   Range range_of(const Value& v, const Shape& shape, std::size_t axis) const {
     const Part& part = v.placement.parts[axis];
-    const MeshAxis& mesh = group_of(v).axes[axis];
+    const MeshAxis mesh = group_of(v).axes[axis].as(part);
     const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
-    return {part.outer, mesh.begin(position_along(v, axis)) * unit, size_along(v, axis) * unit};
+    const int position = position_along(v, axis);
+    return {part.outer, mesh.begin(position) * unit, mesh.sizes[at(position)] * unit};
   }
 
   Tensor cut_constant(const Value& value) const {
@@ -168,7 +171,7 @@ class Cut {
     if (node.op->moves == Moves::send) return add_send(node);
     if (!here(whole_[first].placement.group)) return;
     const bool exchanges = is_exchange(node);
-    const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !has_zeros(whole_[out]))); };
+    const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !(is_addend(out) && all_zero(node)))); };
     if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
     // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
     if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
@@ -282,6 +285,7 @@ class Cut {
   int number_ = 0;              // of the exchange at hand, among those of its name
   Graph to_;
   IdVector<ValueId, ValueId> map_;
+  IdVector<ValueId, bool> made_;  // zeros that were put in
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "planner/place/place.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "graph/place.h"
 #include "planner/place/placing.h"
@@ -14,11 +15,18 @@ namespace tandem {
 
 Part part_by_samples(const MeshAxis& samples) { return samples.one_has_all() ? Part{Spread::own} : Part::split(0); }
 
+std::vector<std::int64_t> least(std::vector<std::int64_t> sizes) {
+  std::int64_t common = 0;
+  for (const std::int64_t size : sizes) common = std::gcd(common, size);
+  for (std::int64_t& size : sizes) size /= std::max<std::int64_t>(1, common);
+  return sizes;
+}
+
 PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
   PlacementRequest request;
-  DeviceGroup all{.name = "all", .axes = {{"samples", {sizes.begin(), sizes.end()}, true}}, .devices = {}};
+  const std::int64_t batch = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  DeviceGroup all{.name = "all", .axes = {{"samples", least({sizes.begin(), sizes.end()}), true}}, .devices = {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) all.devices.push_back(static_cast<int>(d));
-  const std::int64_t batch = all.axes[0].total();
   const Part part = part_by_samples(all.axes[0]);
   request.groups.push_back(std::move(all));
   for (const ValueId in : inputs_of_samples(graph, batch)) request.values[graph[in].name] = {part};

@@ -69,11 +69,20 @@ class AxisPlacer {
     return asked == request_.values.end() || axis_ >= asked->second.size() ? Part{} : asked->second[axis_];
   }
 
-  // What was said of the template's tensor, of the parameter as it is held.
-  static Part in_form(const Value& v, Part part) {
-    if (v.kind != ValueKind::parameter || !part.is_split()) return part;
-    if (const int axis = held_axis(v.type.shape, v.source, v.template_shape, part.axis); axis >= 0) return Part::split(axis, part.outer);
-    fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", part.axis);
+  // What was said of the template's tensor, of the parameter as it is held; in parts as near to the mesh axis's proportion as can be.
+  Part in_form(const Value& v, Part part) const {
+    if (!part.is_split()) return part;
+    const int asked = part.axis;
+    if (v.kind == ValueKind::parameter) part.axis = held_axis(v.type.shape, v.source, v.template_shape, part.axis);
+    const MeshAxis& mesh = graph_.groups[at(std::max(0, v.placement.group))].axes[axis_];
+    if (part.axis >= 0) {
+      const std::int64_t each = v.type.shape[part.axis] / part.outer;
+      if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, std::vector<double>(mesh.sizes.begin(), mesh.sizes.end()));
+      if (const std::vector<std::int64_t> sizes = mesh.as(part).sizes; !mesh.samples && std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
+        fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name, "', where a device would have nothing of it");
+      return part;
+    }
+    fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", asked);
   }
 
   Part part(ValueId v) const { return transfers_.part(v); }
@@ -94,6 +103,7 @@ class AxisPlacer {
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
     NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    if (mesh->samples && !placed.reason.empty()) placed = without_parameters(n, std::move(placed), *mesh);
     if (!op.in_place.empty() && mesh->one_has_all()) update_everywhere(placed);
     if (!placed.reason.empty()) gathered_for_.push_back(concat(op.name, " '", graph_.nodes[n].name, "': ", placed.reason));
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -104,6 +114,15 @@ class AxisPlacer {
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
       if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) transfers_.set(out, placed.outputs[i]);
+  }
+
+  // Of samples that meet a parameter in parts the samples stay, and the parameter is gathered.
+  NodePlacement without_parameters(std::size_t n, NodePlacement refused, const MeshAxis& mesh) {
+    const Node& node = graph_.nodes[n];
+    std::vector<Part> operands;
+    for (const ValueId in : node.inputs) operands.push_back(!in.present() || (part(in).is_split() && !graph_[in].depends_on_batch) ? Part{} : part(in));
+    NodePlacement placed = place_node(graph_, node, operands, mesh);
+    return placed.reason.empty() ? placed : refused;
   }
 
   // By the operator's own rule; true where other nodes now stand for this one.

@@ -14,10 +14,14 @@ template <class... Said>
   fail(ExitCode::usage, "placement: ", said...);
 }
 
+bool are_sizes(const std::vector<std::int64_t>& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size >= 0; }) && std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 0; });
+}
+
 void check_group(const DeviceGroup& group, std::size_t devices, std::set<int>& taken) {
   std::size_t mesh = 1;
   for (const MeshAxis& axis : group.axes) {
-    if (axis.total() < 1 || std::any_of(axis.sizes.begin(), axis.sizes.end(), [](std::int64_t size) { return size < 0; }))
+    if (!are_sizes(axis.sizes))
       refuse("group '", group.name, "': the sizes of mesh axis '", axis.name, "' have to be 0 or more, and not all 0");
     mesh *= axis.sizes.size();
   }
@@ -66,6 +70,10 @@ void check_values(const PlacementRequest& request, const Graph& model, PlanMode 
     if (!id) continue;
     const Value& v = model[*id];
     const Shape& shape = v.kind == ValueKind::parameter ? v.template_shape : v.type.shape;
+    for (std::size_t a = 0; a < parts.size(); ++a)
+      for (const DeviceGroup& group : request.groups)
+        if (const auto& sizes = parts[a].sizes; !sizes.empty() && a < group.axes.size() && (sizes.size() != group.axes[a].sizes.size() || !are_sizes(sizes)))
+          refuse("'", name, "' is to be ", to_string(parts[a]), " along mesh axis '", group.axes[a].name, "' of ", group.axes[a].length(), " devices: expected a size of 0 or more for each, not all 0");
     for (const Part& part : parts)
       if (part.is_split() && (part.axis < 0 || part.axis >= shape.rank() || part.outer < 1)) refuse("'", name, "' of ", shape, " is to be ", to_string(part), ": it has no such axis");
   }
@@ -88,8 +96,7 @@ void mark(DeviceGroup& group, const std::vector<bool>& split, std::int64_t batch
   for (std::size_t a = 0; a < group.axes.size(); ++a) {
     MeshAxis& axis = group.axes[a];
     axis.samples = split[a];
-    if (!axis.samples || batch % axis.total() == 0) continue;
-    axis.sizes = slice_sizes(batch, std::vector<double>(axis.sizes.begin(), axis.sizes.end()));  // as near as the batch allows
+    if (axis.samples && batch % axis.total() != 0) axis.sizes = least(slice_sizes(batch, std::vector<double>(axis.sizes.begin(), axis.sizes.end())));  // as near as the batch allows
   }
 }
 
@@ -110,6 +117,8 @@ PlacementRequest checked(PlacementRequest request, const Graph& model, const Com
   check_groups(request, o.devices.size());
   check_nodes(request, model);
   check_values(request, model, o.mode);
+  for (DeviceGroup& group : request.groups)
+    for (MeshAxis& axis : group.axes) axis.sizes = least(std::move(axis.sizes));
   std::size_t axes = 0;
   for (const DeviceGroup& group : request.groups) axes = std::max(axes, group.axes.size());
   const std::vector<ValueId> inputs = inputs_of_samples(model, o.batch);

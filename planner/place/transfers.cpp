@@ -41,7 +41,7 @@ ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t 
 ValueId Transfers::transfer(ValueId v, Part to, const MeshAxis& mesh) {
   const bool goes_by_its_own = to != Part{} || !mesh.one_has_all() || !is_float(graph_[v].type.dtype);
   if (part(v).spread == Spread::own && goes_by_its_own) return v;
-  const std::tuple key(v.index, to.spread, to.axis, to.outer);
+  const std::tuple key(v.index, to.spread, to.axis, to.outer, to.sizes);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const ValueId there = moved(v, to, mesh);
   transferred_[key] = there;
@@ -57,7 +57,7 @@ ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
   if (to.is_split()) {
     if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
     if (have.spread == Spread::partial) {
-      if (to == Part::split(0)) return moved_by("ReduceScatter", concat("sum/", name), v, to);
+      if (to.axis == 0 && to.outer == 1) return moved_by("ReduceScatter", concat("sum/", name), v, to);
       return transfer(transfer(v, {}, mesh), to, mesh);
     }
     if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
@@ -77,13 +77,13 @@ ValueId Transfers::gathered(ValueId v) {
     Shape apart = shape;
     apart[have.axis] /= have.outer;
     apart.dims.insert(apart.dims.begin() + have.axis, have.outer);
-    have = Part::split(have.axis + 1);
+    have = {Spread::split, have.axis + 1, 1, have.sizes};
     v = put(b.reshape(v, apart), have, from);
   }
   Ints front{have.axis};
   for (int i = 0; i < b.shape(v).rank(); ++i)
     if (i != have.axis) front.push_back(i);
-  if (have.axis > 0) v = put(b.transpose(v, front), Part::split(0), from);
+  if (have.axis > 0) v = put(b.transpose(v, front), {Spread::split, 0, 1, have.sizes}, from);
   v = moved_by("AllGather", concat("gather/", name), v, {});
   if (have.axis > 0) {
     Ints back(front.size());
@@ -98,10 +98,10 @@ ValueId Transfers::gathered(ValueId v) {
 ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
   if (part(v) == to) return v;
   if (part(v) != Part{}) return {};
-  const std::tuple key(v.index, to.spread, to.axis, to.outer);
+  const std::tuple key(v.index, to.spread, to.axis, to.outer, to.sizes);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const Value value = graph_[v];
-  if (value.type.shape[to.axis] % (to.outer * mesh.total()) != 0) return {};
+  if (value.type.shape[to.axis] % (to.outer * mesh.as(to).total()) != 0) return {};
   ValueId narrow;
   if (value.kind == ValueKind::constant) {
     narrow = graph_.add_value(value);
@@ -135,14 +135,14 @@ std::optional<Part> Transfers::operand_for(const Node& node, std::size_t i, Part
   if (op == "Reshape") {
     std::int64_t before = to.outer;
     for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
-    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.total());
+    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.as(to).total());
     if (readings.empty()) return std::nullopt;
-    return Part::split(readings[0].axis, readings[0].outer);
+    return Part{Spread::split, readings[0].axis, readings[0].outer, to.sizes};
   }
-  if (op == "Transpose") return Part::split(static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer);
+  if (op == "Transpose") return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes};
   if (!node.op->elementwise && op != "Expand" && op != "Cast" && op != "Where") return std::nullopt;
   const int axis = to.axis - (y.rank() - x.rank());
-  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part::split(axis, to.outer);
+  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes};
 }
 
 }  // namespace tandem

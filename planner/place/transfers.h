@@ -37,7 +37,7 @@ class Transfers final : public DeviceParts {
   const std::size_t axis_;
   std::set<ValueId>& put_in_;
   std::vector<Part> parts_;  // by value
-  std::map<std::tuple<int, Spread, int, std::int64_t>, ValueId> transferred_;
+  std::map<std::tuple<int, Spread, int, std::int64_t, std::vector<std::int64_t>>, ValueId> transferred_;
   std::map<std::string, ValueId, std::less<>> known_;
 };
 

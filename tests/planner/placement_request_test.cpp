@@ -138,6 +138,52 @@ TEST(PlacementRequest, WhatDevicesComputeAlikeIsByOneKernel) {
   EXPECT_EQ(kernels(0), kernels(1));
 }
 
+// Each device keeps and updates a part of the parameters, though all train on samples of their own.
+struct Kept {
+  const char* name;
+  std::vector<std::int64_t> sizes;  // of the samples
+  std::vector<std::int64_t> parts;  // of w1's 32 rows
+};
+class ParametersAlongTheSamples : public testing::TestWithParam<Kept> {};
+TEST_P(ParametersAlongTheSamples, TrainAsOneDevice) {
+  const std::size_t count = GetParam().sizes.size();
+  const PlacementRequest request{.groups = {group_of("all", {{"data", GetParam().sizes}}, 0, static_cast<int>(count))},
+                                 .nodes = {},
+                                 .values = {{"x", {split}}, {"w1", {split}}, {"b1", {split}}, {"w2", {Part::split(1)}}, {"b2", {split}}}};
+  const Trained many = train(mlp, placed(count, request), 5, 0.1);
+  expect_close(many, train(mlp, options_for(6, {1}), 5, 0.1));
+  for (const PlanParameter& p : many.plan.parameters) {
+    std::int64_t elements = 0;
+    for (const ParameterPart& part : p.parts) elements += part.operand.shape.elements();
+    EXPECT_EQ(elements, p.type.shape.elements()) << p.name;
+    if (p.name != "w1") continue;
+    for (const ParameterPart& part : p.parts) EXPECT_EQ(part.operand.shape[0], GetParam().parts[at(part.device)]);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ParametersAlongTheSamples,
+                         testing::Values(Kept{"even", {3, 3}, {16, 16}}, Kept{"uneven", {4, 2}, {21, 11}}, Kept{"three", {2, 2, 2}, {11, 11, 10}}, Kept{"one_idle", {2, 1, 0}, {21, 11, 0}}),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// Neither 5 classes nor 32 units divide by three.
+TEST(PlacementRequest, PartsOfWhatDoesNotDivideAreNearlyEqual) {
+  const PlacementRequest request{.groups = {group_of("all", {{"columns", {1, 1, 1}}}, 0, 3)}, .nodes = {}, .values = {{"w1", {split}}, {"b1", {split}}, {"w2", {split}}}};
+  const Trained three = train(mlp, placed(3, request), 5, 0.1);
+  expect_close(three, train(mlp, options_for(6, {1}), 5, 0.1));
+  const PlacementRequest classes{.groups = request.groups, .nodes = {}, .values = {{"w2", {Part::split(1)}}, {"b2", {split}}}};
+  expect_close(train(mlp, placed(3, classes), 5, 0.1), train(mlp, options_for(6, {1}), 5, 0.1));
+}
+
+// In sizes of their own; a device without samples may keep parameters.
+TEST(PlacementRequest, PartsInSizesOfTheirOwn) {
+  for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, 3, 4}, {1, 1, 2}})
+    for (const PlacementRequest& request : {PlacementRequest{.groups = {group_of("all", {{"columns", {1, 1, 1}}}, 0, 3)}, .nodes = {}, .values = {}},
+                                            PlacementRequest{.groups = {group_of("all", {{"data", {2, 1, 0}}}, 0, 3)}, .nodes = {}, .values = {{"x", {split}}}}}) {
+      CompileOptions three = placed(3, request);
+      three.placement->values["w1"] = {{Spread::split, 0, 1, sizes}};
+      expect_close(train(mlp, three, 5, 0.1), train(mlp, options_for(6, {1}), 5, 0.1));
+    }
+}
+
 Graph of_two_inputs(std::int64_t n) {
   Builder b;
   b.graph.name = "two inputs";
@@ -174,6 +220,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"a_device", {.groups = {group_of("all", {{"data", {1, 1}}}, 1, 2)}, .nodes = {}, .values = {}}, "placement: group 'all' has device 2, the plan has 2"},
         Refused{"a_device_twice", {.groups = {{"all", {{"data", {1, 1}}}, {0, 0}}}, .nodes = {}, .values = {}}, "placement: device 0 stands in more than one place"},
         Refused{"a_device_nowhere", {.groups = {group_of("first", {}, 0, 1)}, .nodes = {}, .values = {}}, "placement: device 1 stands in no group"},
+        Refused{"nothing_of_a_layer", {.groups = pair, .nodes = {}, .values = {{"w2", {{Spread::split, 0, 1, {1, 0}}}}}}, "placement: 'w2' of [5,32] is split(1 as 1:0) along mesh axis 'data', where a device would have nothing of it"},
+        Refused{"other_sizes", {.groups = pair, .nodes = {}, .values = {{"w2", {{Spread::split, 0, 1, {1, 1, 1}}}}}}, "placement: 'w2' is to be split(0 as 1:1:1) along mesh axis 'data' of 2 devices: expected a size of 0 or more for each, not all 0"},
         Refused{"no_sizes", {.groups = {group_of("all", {{"data", {0, 0}}}, 0, 2)}, .nodes = {}, .values = {}}, "placement: group 'all': the sizes of mesh axis 'data' have to be 0 or more, and not all 0"}),
     [](const auto& row) { return std::string(row.param.name); });
 
