@@ -51,6 +51,7 @@ class AxisPlacer {
       if (wanted == Part{}) continue;
       if (v.placement.group < 0) v.placement.group = 0;
       const MeshAxis& mesh = axes_of(v)[axis_];
+      transfers_.set_group(v.placement.group);
       if (v.kind == ValueKind::input && !mesh.samples)
         now_[id] = transfers_.transfer(id, wanted, mesh);  // the host gives all of it
       else
@@ -87,9 +88,11 @@ class AxisPlacer {
 
   Part part(ValueId v) const { return transfers_.part(v); }
   ValueId now(ValueId v) const { return v.present() && at(v.index) < now_.size() && now_[v].present() ? now_[v] : v; }
+  int group_of(const Node& node) const {
+    return graph_[*std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); })].placement.group;
+  }
   const MeshAxis* mesh_of(const Node& node) const {
-    const auto out = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
-    const int group = graph_[*out].placement.group;
+    const int group = group_of(node);
     return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
   }
 
@@ -97,6 +100,7 @@ class AxisPlacer {
     for (ValueId& in : graph_.nodes[n].inputs) in = now(in);
     const MeshAxis* const mesh = mesh_of(graph_.nodes[n]);
     if (!mesh) return;
+    transfers_.set_group(group_of(graph_.nodes[n]));
     const Operator& op = *graph_.nodes[n].op;
     if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n);
     if (op.by_parts && written_by_parts(n, *mesh)) return;
@@ -166,6 +170,7 @@ class AxisPlacer {
       const int group = graph_[out].placement.group;
       if (group < 0 || axis_ >= graph_.groups[at(group)].axes.size()) continue;
       const MeshAxis& mesh = graph_.groups[at(group)].axes[axis_];
+      transfers_.set_group(group);
       if (out.role == ValueRole::gradient) {
         place_gradient(out, part(parameters.at(out.of)), mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {

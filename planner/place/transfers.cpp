@@ -13,6 +13,7 @@ void Transfers::set(ValueId v, Part part) {
 
 ValueId Transfers::put(ValueId v, Part part, ValueId like) {
   graph_[v].placement = graph_[like].placement;
+  if (graph_[v].placement.group < 0) graph_[v].placement.group = group_;
   set(v, part);
   return v;
 }
@@ -41,7 +42,7 @@ ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t 
 ValueId Transfers::transfer(ValueId v, Part to, const MeshAxis& mesh) {
   const bool goes_by_its_own = to != Part{} || !mesh.one_has_all() || !is_float(graph_[v].type.dtype);
   if (part(v).spread == Spread::own && goes_by_its_own) return v;
-  const std::tuple key(v.index, to.spread, to.axis, to.outer, to.sizes);
+  const std::tuple key(v.index, group_, to.spread, to.axis, to.outer, to.sizes);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const ValueId there = moved(v, to, mesh);
   transferred_[key] = there;
@@ -98,7 +99,7 @@ ValueId Transfers::gathered(ValueId v) {
 ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
   if (part(v) == to) return v;
   if (part(v) != Part{}) return {};
-  const std::tuple key(v.index, to.spread, to.axis, to.outer, to.sizes);
+  const std::tuple key(v.index, group_, to.spread, to.axis, to.outer, to.sizes);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const Value value = graph_[v];
   if (value.type.shape[to.axis] % (to.outer * mesh.as(to).total()) != 0) return {};
@@ -121,7 +122,7 @@ ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
     graph_[narrow].producer = producer;
   }
   if (!narrow.present()) return {};
-  if (value.placement.group < 0) graph_[v].placement.group = 0;
+  if (value.placement.group < 0 && graph_.groups.size() == 1) graph_[v].placement.group = 0;
   transferred_[key] = put(narrow, to, v);
   return narrow;
 }
