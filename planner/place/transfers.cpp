@@ -67,6 +67,13 @@ ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
   return have.spread == Spread::partial ? sum(v, name) : gathered(v);
 }
 
+// A value that was turned: where its parts along earlier axes of the mesh lie now. `from`: by axis, which it was.
+ValueId Transfers::turned(ValueId v, const Ints& from) {
+  for (Part& part : graph_[v].placement.parts)
+    if (part.is_split()) part.axis = static_cast<int>(std::ranges::find(from, part.axis) - from.begin());
+  return v;
+}
+
 // Parts come together along the first axis.
 ValueId Transfers::gathered(ValueId v) {
   const ValueId from = v;
@@ -80,16 +87,18 @@ ValueId Transfers::gathered(ValueId v) {
     apart.dims.insert(apart.dims.begin() + have.axis, have.outer);
     have = {Spread::split, have.axis + 1, 1, have.sizes};
     v = put(b.reshape(v, apart), have, from);
+    for (Part& part : graph_[v].placement.parts)
+      if (part.is_split() && part.axis >= have.axis) ++part.axis;
   }
   Ints front{have.axis};
   for (int i = 0; i < b.shape(v).rank(); ++i)
     if (i != have.axis) front.push_back(i);
-  if (have.axis > 0) v = put(b.transpose(v, front), {Spread::split, 0, 1, have.sizes}, from);
+  if (have.axis > 0) v = turned(put(b.transpose(v, front), {Spread::split, 0, 1, have.sizes}, v), front);
   v = moved_by("AllGather", concat("gather/", name), v, {});
   if (have.axis > 0) {
     Ints back(front.size());
     for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);
-    v = put(b.transpose(v, back), {}, from);
+    v = turned(put(b.transpose(v, back), {}, v), back);
   }
   return b.shape(v) == shape ? v : put(b.reshape(v, shape), {}, from);
 }

@@ -32,6 +32,7 @@ class Transfers final : public DeviceParts {
   ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to);
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
   ValueId gathered(ValueId v);
+  ValueId turned(ValueId v, const Ints& from);
   ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh);
   std::optional<Part> operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const;
 
