@@ -123,8 +123,13 @@ TemplateAxis template_axis(const Shape& held, const Layout& source, const Shape&
     before *= held[at];
   }
   TemplateAxis found;
-  for (int i = 0; i < of_template.rank() && before > 0; before = of_template[i] > 0 && before % of_template[i] == 0 ? before / of_template[i] : 0, ++i)
-    if (before == 1 && held[axis] > 0 && of_template[i] % held[axis] == 0 && (found.axis < 0 || of_template[i] == held[axis])) found = {i, of_template[i] / held[axis]};
+  for (int i = 0; i < of_template.rank(); ++i) {
+    const std::int64_t dim = of_template[i];
+    const bool begins = before == 1 && held[axis] > 0 && dim % held[axis] == 0;
+    if (begins && (found.axis < 0 || dim == held[axis])) found = {i, dim / held[axis]};
+    if (dim == 0 || before % dim != 0) break;
+    before /= dim;
+  }
   return found;
 }
 

@@ -119,7 +119,9 @@ class Compilation {
   // Whether some form was one of `perhaps`.
   bool make_graph(const CompileOptions& o, bool daring) {
     bool doubted = false;
-    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr, .placement = placement_, .parameters_of = parameters_of_};
+    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr};
+    context.placement = placement_;
+    context.parameters_of = parameters_of_;
     context.fuses = [&, gains = gains_on(o, backends_)](const KernelRequest& request) {
       const Gain gain = gains(request);
       doubted |= gain == Gain::perhaps;
@@ -194,7 +196,8 @@ class Compilation {
       kernel.threads = units_[u].model.threads;
       kernel.multiprocessors = units_[u].model.multiprocessors;
       kernel.device = units_[u].device;
-      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = units_.size() > 1 ? &chosen : nullptr};
+      ChosenKernels* const shared = units_.size() > 1 ? &chosen : nullptr;
+      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
       name_parts(*c.programs[u], graphs.graphs[units_[u].graph]);

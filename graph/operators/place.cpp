@@ -71,7 +71,8 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
   for (const Part& p : placed.inputs) places.push_back(p.is_split() ? BatchPlace{.axis = p.axis, .outer = p.outer} : BatchPlace{});
   PlaceContext c(graph, node, std::move(places), mesh.as(first).total());
   try {
-    if (std::any_of(operands.begin(), operands.end(), [&](const Part& p) { return p.is_split() && p.sizes != first.sizes; })) c.fail("its operands are not shared out alike");
+    const auto otherwise = [&](const Part& p) { return p.is_split() && p.sizes != first.sizes; };
+    if (std::any_of(operands.begin(), operands.end(), otherwise)) c.fail("its operands are not shared out alike");
     run_rule(c);
     all_outputs(whole);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -201,7 +201,8 @@ class Selector {
         if (std::optional<Choice> same = as_before(node, request, flops, before->second)) return *std::move(same);
     }
     Choice choice = best(node, request, flops);
-    if (options_.chosen) options_.chosen->try_emplace(std::move(key), ChosenKernel{choice.kernel.kernel, choice.kernel.inputs, choice.kernel.outputs, choice.widened});
+    const KernelDescription& d = choice.kernel;
+    if (options_.chosen) options_.chosen->try_emplace(std::move(key), ChosenKernel{d.kernel, d.inputs, d.outputs, choice.widened});
     return choice;
   }
 
@@ -221,7 +222,8 @@ class Selector {
   Choice best(const Node& node, KernelRequest& request, double flops) {
     std::optional<Choice> choice = cheapest(node, request, flops);
     if (KernelRequest wide = request; worth_widening(choice, flops) && widen(node, wide))
-      if (std::optional<Choice> other = cheapest(node, wide, flops); other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
+      if (std::optional<Choice> other = cheapest(node, wide, flops);
+          other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
         ++(choice ? faster_wide_ : widened_)[std::string(node.op->name)];
         choice = std::move(other);
         choice->widened = true;

@@ -29,7 +29,7 @@ ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
 // The shape in which the devices together keep all of it.
 Shape whole_shape(const PlanParameter& kept) {
   const auto elements = [](const ParameterPart& part) { return part.operand.shape.elements(); };
-  const ParameterPart& part = *std::max_element(kept.parts.begin(), kept.parts.end(), [&](const auto& a, const auto& b) { return elements(a) < elements(b); });
+  const ParameterPart& part = *std::ranges::max_element(kept.parts, {}, elements);
   Shape held = part.operand.shape, cut = kept.type.shape;
   if (part.axis < 0 || elements(part) == 0) return held;
   cut[part.axis] = elements(part) / (kept.type.shape.elements() / cut[part.axis]);
@@ -44,7 +44,8 @@ void place_as_kept(Value& parameter, const Value& wanted) {
     if (!part.is_split()) continue;
     const int axis = template_axis(wanted.type.shape, wanted.source, wanted.template_shape, part.axis).axis;
     part.axis = held_axis(parameter.type.shape, parameter.source, wanted.template_shape, axis);
-    if (part.axis < 0) fail(ExitCode::usage, "placement: parameter '", wanted.name, "' is kept as ", parameter.type.shape, ", whose parts are none of axis ", axis, " of ", wanted.template_shape);
+    if (part.axis < 0)
+      fail(ExitCode::usage, "placement: parameter '", wanted.name, "' is kept as ", parameter.type.shape, ", whose parts are none of axis ", axis, " of ", wanted.template_shape);
   }
 }
 

@@ -22,7 +22,10 @@ bool has_nothing_of(const Graph& whole, const Value& v, int device) {
   const DeviceGroup& group = whole.groups[at(v.placement.group)];
   const int position = group.position_of(device);
   for (std::size_t a = 0; position >= 0 && a < v.placement.parts.size(); ++a)
-    if (const Part& part = v.placement.parts[a]; (part.is_split() || part.spread == Spread::own) && (part.sizes.empty() ? group.axes[a].sizes : part.sizes)[at(group.position_along(position, a))] == 0) return true;
+    if (const Part& part = v.placement.parts[a]; part.is_split() || part.spread == Spread::own) {
+      const std::vector<std::int64_t>& sizes = part.sizes.empty() ? group.axes[a].sizes : part.sizes;
+      if (sizes[at(group.position_along(position, a))] == 0) return true;
+    }
   return false;
 }
 
@@ -56,10 +59,14 @@ class Cut {
   bool here(int group) const { return group < 0 || positions_[at(group)] >= 0; }
   bool has(const Value& v) const { return here(v.placement.group) && !has_nothing_of(whole_, v, device_); }
   // An addend to which the device has nothing to add: what it would be made of is not there.
-  bool is_addend(ValueId v) const { return v.present() && std::ranges::any_of(whole_[v].placement.parts, [](const Part& p) { return p.spread == Spread::partial; }); }
+  bool is_addend(ValueId v) const {
+    const auto partial = [](const Part& p) { return p.spread == Spread::partial; };
+    return v.present() && std::ranges::any_of(whole_[v].placement.parts, partial);
+  }
   bool is_zero(ValueId v) const { return is_addend(v) && (!map_[v].present() || made_[v]); }
   bool all_zero(const Node& node) const {
-    return std::ranges::any_of(node.inputs, [&](ValueId v) { return is_addend(v); }) && std::ranges::all_of(node.inputs, [&](ValueId v) { return !is_addend(v) || is_zero(v); });
+    const auto zero_if_addend = [&](ValueId v) { return !is_addend(v) || is_zero(v); };
+    return std::ranges::any_of(node.inputs, [&](ValueId v) { return is_addend(v); }) && std::ranges::all_of(node.inputs, zero_if_addend);
   }
   bool known(ValueId v) const { return !v.present() || map_[v].present() || is_zero(v); }
 
@@ -171,7 +178,9 @@ class Cut {
     if (node.op->moves == Moves::send) return add_send(node);
     if (!here(whole_[first].placement.group)) return;
     const bool exchanges = is_exchange(node);
-    const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !(is_addend(out) && all_zero(node)))); };
+    const auto computed = [&](ValueId out) {
+      return out.present() && (exchanges || (has(whole_[out]) && !(is_addend(out) && all_zero(node))));
+    };
     if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
     // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
     if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
@@ -222,7 +231,9 @@ class Cut {
   }
 
   // The same on all devices; nodes may have one name.
-  std::string name_of(const Node& node, int first) const { return concat(node.name, number_ > 1 ? concat(" #", number_) : "", " of ", first); }
+  std::string name_of(const Node& node, int first) const {
+    return concat(node.name, number_ > 1 ? concat(" #", number_) : "", " of ", first);
+  }
 
   // Who takes part, where it is not every device of the plan; the name is the same on all of them.
   void name_exchange(const Node& node, Node& n) const {
@@ -320,7 +331,9 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
     // What is whole on all devices is told by those that compute something.
     const bool by_rows = whole.outputs[i].role == ValueRole::plain || whole.outputs[i].role == ValueRole::measure;
-    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device)) || (by_rows && group >= 0 && is_copy(whole, whole[whole.outputs[i]], device))) continue;
+    const Value& value = whole[whole.outputs[i]];
+    if (has_nothing_of(whole, value, device)) continue;
+    if (by_rows && (is_idle(whole, device) || (group >= 0 && is_copy(whole, value, device)))) continue;
     given.push_back(static_cast<int>(i));
   }
   return given;

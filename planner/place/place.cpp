@@ -66,7 +66,8 @@ Graph placed(Graph graph, const PlacementRequest& request, std::vector<std::stri
   for (std::size_t a = 0; a < axes; ++a) {
     const std::vector<std::string> whole = place_along(graph, a, request, put_in);
     if (!whole.empty())
-      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are", " computed whole on every device, for by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
+      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are",
+                                " computed whole on every device, for by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
   }
   drop_unread(graph);
   put_updates_last(graph);

@@ -49,6 +49,10 @@ class AxisPlacer {
       if (v.kind == ValueKind::activation) continue;
       const Part wanted = in_form(v, asked_of(v));
       if (wanted == Part{}) continue;
+      if (v.role == ValueRole::step_state) {
+        transfers_.set(id, wanted);  // on whichever device reads it
+        continue;
+      }
       if (v.placement.group < 0) v.placement.group = 0;
       const MeshAxis& mesh = axes_of(v)[axis_];
       transfers_.set_group(v.placement.group);
@@ -63,8 +67,9 @@ class AxisPlacer {
   Part asked_of(const Value& v) const {
     const std::vector<MeshAxis>& axes = graph_.groups[at(std::max(0, v.placement.group))].axes;
     if (axis_ >= axes.size()) return {};
-    if (v.role == ValueRole::step_state) return v.of == step_random && axes[axis_].samples ? Part{Spread::own} : Part{};  // a device's place in the random stream
-    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return axes[axis_].samples ? part_by_samples(axes[axis_]) : Part{};
+    const bool samples = axes[axis_].samples;
+    if (v.role == ValueRole::step_state) return samples && v.of == step_random ? Part{Spread::own} : Part{};  // its place in the random stream
+    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return samples ? part_by_samples(axes[axis_]) : Part{};
     const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
     const auto asked = own ? request_.values.find(v.name) : request_.values.end();
     return asked == request_.values.end() || axis_ >= asked->second.size() ? Part{} : asked->second[axis_];
@@ -78,8 +83,9 @@ class AxisPlacer {
     const MeshAxis& mesh = graph_.groups[at(std::max(0, v.placement.group))].axes[axis_];
     if (part.axis >= 0) {
       const std::int64_t each = v.type.shape[part.axis] / part.outer;
-      if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, std::vector<double>(mesh.sizes.begin(), mesh.sizes.end()));
-      if (const std::vector<std::int64_t> sizes = mesh.as(part).sizes; !mesh.samples && std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
+      const std::vector<double> weights(mesh.sizes.begin(), mesh.sizes.end());
+      if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, weights);
+      if (!mesh.samples && std::ranges::count(mesh.as(part).sizes, 0) > 0)
         fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name, "', where a device would have nothing of it");
       return part;
     }
@@ -124,7 +130,10 @@ class AxisPlacer {
   NodePlacement without_parameters(std::size_t n, NodePlacement refused, const MeshAxis& mesh) {
     const Node& node = graph_.nodes[n];
     std::vector<Part> operands;
-    for (const ValueId in : node.inputs) operands.push_back(!in.present() || (part(in).is_split() && !graph_[in].depends_on_batch) ? Part{} : part(in));
+    for (const ValueId in : node.inputs) {
+      const bool gathered = in.present() && part(in).is_split() && !graph_[in].depends_on_batch;
+      operands.push_back(!in.present() || gathered ? Part{} : part(in));
+    }
     NodePlacement placed = place_node(graph_, node, operands, mesh);
     return placed.reason.empty() ? placed : refused;
   }

@@ -73,16 +73,20 @@ class Groups {
     for (const Node& node : graph_.nodes) {
       const int group = named(node);
       for (const ValueId in : node.inputs)
-        if (in.present() && group != open && graph_[in].kind == ValueKind::parameter && graph_[in].placement.group < 0) graph_[in].placement.group = group;
+        if (in.present() && group != open && graph_[in].kind == ValueKind::parameter && graph_[in].placement.group < 0)
+          graph_[in].placement.group = group;
     }
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       Value& v = graph_.values[i];
-      const bool in_parts = v.role == ValueRole::label || v.role == ValueRole::sample_weight || (v.kind == ValueKind::input && v.role == ValueRole::plain && request_.values.contains(v.name));
-      if ((v.kind == ValueKind::parameter || in_parts) && v.placement.group < 0) v.placement.group = std::max(0, read_in({static_cast<int>(i)}));
+      const bool of_loss = v.role == ValueRole::label || v.role == ValueRole::sample_weight;
+      const bool in_parts = of_loss || (v.kind == ValueKind::input && v.role == ValueRole::plain && request_.values.contains(v.name));
+      if ((v.kind == ValueKind::parameter || in_parts) && v.placement.group < 0)
+        v.placement.group = std::max(0, read_in({static_cast<int>(i)}));
       if (v.kind == ValueKind::parameter && v.role == ValueRole::plain) parameters_[v.name] = v.placement.group;
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
-      if (const Node& node = graph_.nodes[n]; !node.op->in_place.empty()) groups_[n] = graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
+      if (const Node& node = graph_.nodes[n]; !node.op->in_place.empty())
+        groups_[n] = graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
   }
 
   ValueId sent(ValueId v, int group) {
@@ -92,7 +96,8 @@ class Groups {
       const int from = graph_[v].placement.group;
       const auto same = [](const MeshAxis& a, const MeshAxis& b) { return a.sizes == b.sizes; };
       if (!std::ranges::equal(request_.groups[at(from)].axes, request_.groups[at(group)].axes, same))
-        fail(ExitCode::usage, "placement: '", graph_[v].name, "' goes from group '", request_.groups[at(from)].name, "' to '", request_.groups[at(group)].name, "', which has another mesh");
+        fail(ExitCode::usage, "placement: '", graph_[v].name, "' goes from group '", request_.groups[at(from)].name, "' to '",
+             request_.groups[at(group)].name, "', which has another mesh");
       there = graph_[graph_.add_node(internal_operator("Send"), concat("send/", graph_[v].name), {}, {v}, 1)].outputs[0];
       graph_[there].placement.group = group;
       graph_[there].role = graph_[v].role;
