@@ -84,17 +84,21 @@ class PlanAssembler {
         if (index.emplace(p.key(), plan_.parameters.size()).second)
           plan_.parameters.push_back({p.name, p.type, p.source, r->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
     for (std::size_t d = 0; d < replicas_.size(); ++d) {
-      // That of a device without samples has them all, too: another batch may have some for it.
-      const LoweredGraph& program = *replicas_[d].program;
-      std::vector<const LoweredParameter*> own(plan_.parameters.size());
-      for (const LoweredParameter& p : program.parameters) own[index.at(p.key())] = &p;
+      std::vector<std::pair<const LoweredParameter*, const Buffer*>> own(plan_.parameters.size());
+      const auto keep = [&](const LoweredGraph& program, bool parts) {
+        for (const LoweredParameter& p : program.parameters)
+          if (auto& kept = own[index.at(p.key())]; !kept.first && (parts || p.axis < 0)) kept = {&p, &program.buffers[p.buffer]};
+      };
+      keep(*replicas_[d].program, true);
+      // A device without samples keeps what the others keep whole: another batch may have some for it.
+      if (replicas_[d].slice_size == 0) keep(*leader_first_[0]->program, false);
       std::int64_t ends[std::size(arena_kinds)] = {};
       for (std::size_t p = 0; p < own.size(); ++p) {
-        if (!own[p]) continue;
-        const Buffer& b = program.buffers[own[p]->buffer];
+        const auto& [parameter, buffer] = own[p];
+        if (!parameter) continue;
         auto& end = ends[static_cast<std::size_t>(plan_.parameters[p].arena)];
-        plan_.parameters[p].parts.push_back({static_cast<int>(d), b.operand, end, own[p]->axis, own[p]->begin});
-        end += b.bytes;
+        plan_.parameters[p].parts.push_back({static_cast<int>(d), buffer->operand, end, parameter->axis, parameter->begin});
+        end += buffer->bytes;
       }
     }
   }
