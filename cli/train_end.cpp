@@ -126,11 +126,12 @@ std::vector<std::string> write_trained(const Invocation& call, Model& model, con
       if (first && !std::filesystem::exists(best)) call.warn(concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
       take_best(model, best, world);
     }
+    model.gather_parameters();
     if (first && which == ExportedWeights::both) {
       const World::Busy busy(world);
       save_outputs(a, model, last_beside(output), save_options(a));
     }
-    if (job.fit.averaging.any() && which != ExportedWeights::last) model.swap_averages();
+    if (job.fit.averaging.any() && which != ExportedWeights::last && model.swap_averages()) model.gather_parameters();
     if (!first) return {output};
     const World::Busy busy(world);
     SaveOptions options = save_options(a);

@@ -28,8 +28,12 @@ std::int64_t piece(const ExchangeSpec& s, std::size_t giver, std::size_t getter)
 
 constexpr auto sum_shares = [](const ExchangeSpec& s, std::size_t, std::size_t getter) { return share_of(s, getter); };
 constexpr auto spread_shares = [](const ExchangeSpec& s, std::size_t giver, std::size_t) { return share_of(s, giver); };
-constexpr auto sum_parts = [](const ExchangeSpec& s, std::size_t, std::size_t getter) { return Leg{before(s.parts, getter), 0, s.parts[getter]}; };
-constexpr auto gather_parts = [](const ExchangeSpec& s, std::size_t giver, std::size_t) { return Leg{0, before(s.parts, giver), s.parts[giver]}; };
+constexpr auto sum_parts = [](const ExchangeSpec& s, std::size_t, std::size_t getter) {
+  return Leg{before(s.parts, getter), 0, s.parts[getter]};
+};
+constexpr auto gather_parts = [](const ExchangeSpec& s, std::size_t giver, std::size_t) {
+  return Leg{0, before(s.parts, giver), s.parts[giver]};
+};
 constexpr auto from_first = [](const ExchangeSpec& s, std::size_t giver, std::size_t) { return Leg{0, 0, giver == 0 ? s.elements : 0}; };
 constexpr auto to_first = [](const ExchangeSpec& s, std::size_t, std::size_t getter) { return Leg{0, 0, getter == 0 ? s.elements : 0}; };
 constexpr auto swap_pieces = [](const ExchangeSpec& s, std::size_t giver, std::size_t getter) {
@@ -39,8 +43,9 @@ constexpr auto swap_pieces = [](const ExchangeSpec& s, std::size_t giver, std::s
   return leg;
 };
 
-constexpr Round in_place[] = {{true, sum_shares}, {false, spread_shares}}, scatter[] = {{true, sum_parts}}, gather[] = {{false, gather_parts}},
-                spread[] = {{false, from_first}}, collect[] = {{true, to_first}}, swap_all[] = {{false, swap_pieces}};
+constexpr Round in_place[] = {{true, sum_shares}, {false, spread_shares}}, scatter[] = {{true, sum_parts}},
+                gather[] = {{false, gather_parts}}, spread[] = {{false, from_first}}, collect[] = {{true, to_first}},
+                swap_all[] = {{false, swap_pieces}};
 
 }  // namespace
 
@@ -60,7 +65,8 @@ std::span<const Round> rounds_of(ExchangeKind kind) {
 
 bool meet(const ExchangeSpec& spec, std::size_t a, std::size_t b) {
   const std::span<const Round> rounds = rounds_of(spec.kind);
-  return std::any_of(rounds.begin(), rounds.end(), [&](const Round& r) { return r.leg(spec, a, b).elements > 0 || r.leg(spec, b, a).elements > 0; });
+  return std::any_of(rounds.begin(), rounds.end(),
+                     [&](const Round& r) { return r.leg(spec, a, b).elements > 0 || r.leg(spec, b, a).elements > 0; });
 }
 
 std::string fault_of(const ExchangeSpec& s) {
@@ -68,7 +74,8 @@ std::string fault_of(const ExchangeSpec& s) {
   const bool folds = std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.folds; });
   if (folds && s.dtype != DType::float32 && s.dtype != DType::float64) return concat("expected float32 or float64, got ", s.dtype);
   const auto adds_up = [&](const std::vector<std::int64_t>& parts) {
-    return parts.size() == s.members.size() && std::all_of(parts.begin(), parts.end(), [](std::int64_t n) { return n >= 0; }) && before(parts, parts.size()) == s.elements;
+    return parts.size() == s.members.size() && std::all_of(parts.begin(), parts.end(), [](std::int64_t n) { return n >= 0; }) &&
+           before(parts, parts.size()) == s.elements;
   };
   const auto wrong = [&](const std::vector<std::int64_t>& parts, std::string_view what) {
     return concat("members ", what, ' ', before(parts, parts.size()), " of ", s.elements, " elements in ", parts.size(), " parts");
@@ -80,12 +87,14 @@ std::string fault_of(const ExchangeSpec& s) {
   if (!adds_up(s.gets)) return wrong(s.gets, "get");
   for (const std::int64_t given : s.parts)
     for (const std::int64_t got : s.gets)
-      if (given > 0 && got % (s.elements / std::gcd(given, s.elements)) != 0) return concat("who gives ", given, " has no piece for who gets ", got, " of ", s.elements, " elements");
+      if (given > 0 && got % (s.elements / std::gcd(given, s.elements)) != 0)
+        return concat("who gives ", given, " has no piece for who gets ", got, " of ", s.elements, " elements");
   return "";
 }
 
 void check(const ExchangeSpec& s) {
-  if (const std::string fault = fault_of(s); !fault.empty()) fail(ExitCode::communication, name_of(s.kind), " among ", s.members.size(), " ranks: ", fault);
+  if (const std::string fault = fault_of(s); !fault.empty())
+    fail(ExitCode::communication, name_of(s.kind), " among ", s.members.size(), " ranks: ", fault);
 }
 
 }  // namespace tandem

@@ -80,7 +80,8 @@ void HostGroup::connect(std::span<const ExchangeSpec> exchanges) {
     for (std::size_t a = 0; a < spec.members.size(); ++a)
       for (std::size_t b = 0; b < spec.members.size(); ++b) {
         const int low = spec.members[a], high = spec.members[b];
-        if (low / each < high / each && tandem::meet(spec, a, b)) lines.push_back({{low, spec.stream(a)}, {high, spec.stream(b)}, low / each, high / each});
+        if (low / each < high / each && tandem::meet(spec, a, b))
+          lines.push_back({{low, spec.stream(a)}, {high, spec.stream(b)}, low / each, high / each});
       }
   }
   world_.open_lines(std::move(lines));

@@ -38,7 +38,8 @@ class MemberKernel final : public Kernel {
       }
     }
     if (moves_[0].folds) fold_ = fold_of(spec_.dtype, spec_.kind == ExchangeKind::all_max);
-    for (const std::size_t m : there) others_.emplace_back(m, std::vector<std::byte>(fold_ && moves_[0].in[m].elements > 0 ? staged_bytes : 0));
+    for (const std::size_t m : there)
+      others_.emplace_back(m, std::vector<std::byte>(fold_ && moves_[0].in[m].elements > 0 ? staged_bytes : 0));
   }
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
@@ -73,7 +74,9 @@ class MemberKernel final : public Kernel {
   };
 
   Leg bytes(const Leg& l) const { return {l.from * size_, l.to * size_, l.elements * size_}; }
-  Call call(const Moves& moves, const Leg& leg) const { return {moves.kind, static_cast<std::uint64_t>(spec_.channel), static_cast<std::uint64_t>(leg.elements)}; }
+  Call call(const Moves& moves, const Leg& leg) const {
+    return {moves.kind, static_cast<std::uint64_t>(spec_.channel), static_cast<std::uint64_t>(leg.elements)};
+  }
 
   void begin(const Moves& moves) {
     for (std::size_t i = 0; i < others_.size(); ++i) {
@@ -114,7 +117,8 @@ class MemberKernel final : public Kernel {
       if (ready == 0) return moved;
       for (const std::size_t m : channel_.here) from_[m] = channel_.gives[m] + own.from + folded;
       for (const Other& o : others_) from_[o.member] = o.staged.data();
-      for (std::size_t i = 0; i < to_.size(); ++i) to_[i] = channel_.gets[is_in_place(spec_.kind) ? channel_.here[i] : self_] + own.to + folded;
+      for (std::size_t i = 0; i < to_.size(); ++i)
+        to_[i] = channel_.gets[is_in_place(spec_.kind) ? channel_.here[i] : self_] + own.to + folded;
       fold_(from_, to_, ready / size_);
       folded += ready;
       for (Other& o : others_) {
@@ -158,13 +162,18 @@ class MemberKernel final : public Kernel {
 };
 
 std::string text(const ExchangeSpec& spec) {
-  return concat(name_of(spec.kind), " of ", spec.elements, " ", spec.dtype, " among ", spec.members.size(), " ranks on channel ", spec.channel);
+  return concat(name_of(spec.kind), " of ", spec.elements, " ", spec.dtype, " among ", spec.members.size(), " ranks on channel ",
+                spec.channel);
 }
 
 }  // namespace
 
 Channel::Channel(const ExchangeSpec& s, std::vector<std::size_t> members_here, double timeout_seconds)
-    : spec(s), here(std::move(members_here)), gives(s.members.size()), gets(s.members.size()), meeting(ranks_of(s, here), timeout_seconds, name_of(s.kind)) {}
+    : spec(s),
+      here(std::move(members_here)),
+      gives(s.members.size()),
+      gets(s.members.size()),
+      meeting(ranks_of(s, here), timeout_seconds, name_of(s.kind)) {}
 
 std::unique_ptr<Kernel> Channels::make(const ExchangeSpec& spec, int rank) {
   std::vector<std::size_t> here, there;
@@ -175,7 +184,8 @@ std::unique_ptr<Kernel> Channels::make(const ExchangeSpec& spec, int rank) {
   }
   const auto self = std::find_if(here.begin(), here.end(), [&](std::size_t m) { return spec.members[m] == rank; });
   const bool unknown = !here_.world && !there.empty();
-  if (self == here.end() || unknown) fail(ExitCode::communication, name_of(spec.kind), ": rank ", rank, " of ", here_.count, " is no member");
+  if (self == here.end() || unknown)
+    fail(ExitCode::communication, name_of(spec.kind), ": rank ", rank, " of ", here_.count, " is no member");
   check(spec);
   std::erase_if(there, [&](std::size_t m) { return !meet(spec, *self, m); });
   const std::scoped_lock hold(lock_);

@@ -11,6 +11,8 @@ struct Call {
   std::uint64_t kind = 0, channel = 0, bytes = 0;
   bool operator==(const Call&) const = default;
 };
-inline std::string text_of(const Call& c) { return concat(c.bytes, " bytes of kind ", c.kind, " on channel ", c.channel); }
+inline std::string text_of(const Call& c) {
+  return concat(c.bytes, " bytes of kind ", c.kind, " on channel ", c.channel);
+}
 
 }  // namespace tandem

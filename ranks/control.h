@@ -29,7 +29,8 @@ class Control {
     std::atomic<bool> now{false};
   };
   Waiting& add_waiting(int own, int other, int rank);  // to be set by who waits; lives as long as this
-  void moved(std::int64_t bytes) { moved_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed); }  // between such devices
+  // Between such devices.
+  void moved(std::int64_t bytes) { moved_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed); }
   void be_busy(bool busy) { busy_.fetch_add(busy ? 1 : -1, std::memory_order_relaxed); }
   void be_leaving() { leaving_.store(true, std::memory_order_relaxed); }  // from now on others may end
 

@@ -35,7 +35,9 @@ auto* bytes_of(T& value, std::int64_t at) {
   return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const std::byte*, std::byte*>>(&value) + at;
 }
 
-std::uint32_t sum_of(const Call& call) { return crc32c(0, std::as_bytes(std::span(&call, 1))); }
+std::uint32_t sum_of(const Call& call) {
+  return crc32c(0, std::as_bytes(std::span(&call, 1)));
+}
 
 }  // namespace
 
@@ -53,7 +55,8 @@ void Link::receive(const Call& call) {
 bool Link::push() {
   wants_out_ = false;
   if (sent()) return false;
-  const std::int64_t gone = std::max<std::int64_t>(0, out_.done - out_.data()), next = std::min(out_.bytes, std::max(summed_, gone + block));
+  const std::int64_t gone = std::max<std::int64_t>(0, out_.done - out_.data()),
+                     next = std::min(out_.bytes, std::max(summed_, gone + block));
   out_.sum = crc32c(out_.sum, {from_ + summed_, static_cast<std::size_t>(next - summed_)});
   summed_ = next;
   Pieces pieces;
@@ -80,7 +83,8 @@ void Link::check_header() {
 std::int64_t Link::pull(std::byte* to, std::int64_t room) {
   wants_in_ = false;
   if (received()) return 0;
-  const std::int64_t come = std::max<std::int64_t>(0, in_.done - in_.data()), rest = std::max<std::int64_t>(0, in_.bytes - come), take = std::min(room, rest);
+  const std::int64_t come = std::max<std::int64_t>(0, in_.done - in_.data()), rest = std::max<std::int64_t>(0, in_.bytes - come),
+                     take = std::min(room, rest);
   Pieces pieces;
   pieces.add(bytes_of(in_.header, in_.done), in_.data() - in_.done);
   pieces.add(to, take);

@@ -15,7 +15,8 @@ namespace tandem {
 // One thread at a time uses it. Each function fails (communication) as the World's do.
 class Link {
  public:
-  Link(Socket socket, int rank, Control& control, Control::Waiting& waiting) : socket_(std::move(socket)), rank_(rank), control_(control), waiting_(waiting) {}
+  Link(Socket socket, int rank, Control& control, Control::Waiting& waiting)
+      : socket_(std::move(socket)), rank_(rank), control_(control), waiting_(waiting) {}
 
   // Begin a stream each way, where the one before is at its end. What is sent must not change before all of it has gone.
   void send(const Call& call, std::span<const std::byte> bytes);
@@ -49,8 +50,8 @@ class Link {
   Control::Waiting& waiting_;
   Stream out_, in_;
   Call expected_;
-  const std::byte* from_ = nullptr;  // what is sent
-  std::int64_t summed_ = 0;          // of it, in the checksum
+  const std::byte* from_ = nullptr;            // what is sent
+  std::int64_t summed_ = 0;                    // of it, in the checksum
   bool wants_out_ = false, wants_in_ = false;  // there was more to do than the socket did
 };
 
@@ -58,7 +59,8 @@ class Link {
 class Links {
  public:
   Links() = default;  // none
-  Links(std::vector<Link*> links, Control& control, double timeout_seconds) : links_(std::move(links)), control_(&control), timeout_(timeout_seconds), polled_(links_.size() + 1) {}
+  Links(std::vector<Link*> links, Control& control, double timeout_seconds)
+      : links_(std::move(links)), control_(&control), timeout_(timeout_seconds), polled_(links_.size() + 1) {}
   std::size_t size() const { return links_.size(); }
   Link& operator[](std::size_t i) { return *links_[i]; }
   void wait();  // until one of them can go on

@@ -174,7 +174,8 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
 }
 
 // `attempt(end)` until it is true, in turns, short ones first, so that a rank that is lost meanwhile ends the wait.
-void wait_for(const std::function<int()>& rank, const WorldOptions& o, Control& control, const std::function<bool(Clock::time_point end)>& attempt) {
+void wait_for(const std::function<int()>& rank, const WorldOptions& o, Control& control,
+              const std::function<bool(Clock::time_point end)>& attempt) {
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   for (auto turn = first_turn;; turn = std::min(2 * turn, longest_turn)) {
     const Clock::time_point now = Clock::now();
@@ -195,7 +196,8 @@ class Porter {
  public:
   Porter(const WorldOptions& o, Socket door, const Token& token, std::vector<Expected> expected)
       : o_(o), expected_(std::move(expected)), came_(expected_.size()), all_(done_.get_future()) {
-    if (!expected_.empty()) thread_ = std::jthread([this, token, d = std::move(door)](const std::stop_token& ended) mutable { serve(std::move(d), token, ended); });
+    if (expected_.empty()) return;
+    thread_ = std::jthread([this, token, d = std::move(door)](const std::stop_token& ended) mutable { serve(std::move(d), token, ended); });
   }
 
   // In the order in which they were expected.

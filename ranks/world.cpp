@@ -144,7 +144,8 @@ void World::open_lines(std::vector<DeviceLine> lines) {
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
   if (lines.empty()) return;
-  std::vector<Socket> sockets = tandem::open_lines(s.options, s.where, lines, s.control, [&](std::span<std::byte> bytes) { s.gather(Kind::doors, bytes); });
+  const auto gather = [&](std::span<std::byte> bytes) { s.gather(Kind::doors, bytes); };
+  std::vector<Socket> sockets = tandem::open_lines(s.options, s.where, lines, s.control, gather);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const DeviceLine& l = lines[i];
     const LineName name = name_of(l);
@@ -160,7 +161,8 @@ Links World::links(const LineEnd& own, std::span<const LineEnd> others) {
   std::vector<Link*> links;
   for (const LineEnd& other : others) {
     const auto line = state_->lines.find(name_of(DeviceLine{.low = std::min(own, other), .high = std::max(own, other)}));
-    if (line == state_->lines.end()) fail(ExitCode::communication, "rank ", rank(), ": no line from device ", own.device, " to device ", other.device, " is open");
+    if (line == state_->lines.end())
+      fail(ExitCode::communication, "rank ", rank(), ": no line from device ", own.device, " to device ", other.device, " is open");
     links.push_back(line->second.get());
   }
   return {std::move(links), state_->control, timeout_seconds()};

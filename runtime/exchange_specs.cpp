@@ -20,7 +20,8 @@ std::vector<ExchangeSpec> exchange_specs(const Plan& plan, int first_channel) {
       const auto* step = s.as<ExchangeStep>();
       if (!step) continue;
       ExchangeSpec& spec = specs[static_cast<std::size_t>(step->exchange.index)];
-      const auto member = static_cast<std::size_t>(std::find(spec.members.begin(), spec.members.end(), static_cast<int>(d)) - spec.members.begin());
+      const auto member =
+          static_cast<std::size_t>(std::find(spec.members.begin(), spec.members.end(), static_cast<int>(d)) - spec.members.begin());
       const auto elements = [&](BufferId b) { return device.buffers[b].operand.shape.elements(); };
       spec.streams[member] = s.stream;
       if (!spec.parts.empty()) spec.parts[member] = elements(spec.kind == ExchangeKind::reduce_scatter ? s.outputs[0] : s.inputs[0]);

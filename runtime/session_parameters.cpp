@@ -42,7 +42,8 @@ std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::si
   const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->axis < 0; };
   if (whole(asked)) return {asked};
   if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
-  if (all.size() != p.parts.size()) fail(ExitCode::device, "parameter '", p.name, "' is on devices of another process, and was not gathered since the last step");
+  if (all.size() != p.parts.size())
+    fail(ExitCode::device, "parameter '", p.name, "' is on devices of another process, and was not gathered since the last step");
   return all;
 }
 
@@ -68,7 +69,9 @@ void Session::gather_parameters() {
     std::vector<std::vector<std::byte>> bytes(s.devices.size());
     s.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
       const ParameterPart* const own = s.part_of(p, d);
-      if (!own || &*std::find_if(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.same_range(*own); }) != own) return;
+      if (!own) return;
+      const auto first = std::find_if(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.same_range(*own); });
+      if (&*first != own) return;
       bytes[d].resize(static_cast<std::size_t>(own->operand.bytes()));
       device->read(p.arena, *own, bytes[d]);
     });

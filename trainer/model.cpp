@@ -383,6 +383,7 @@ std::int64_t Model::allocated_bytes() const {
   return most;
 }
 
+void Model::gather_parameters() { state_->running().gather_parameters(); }
 std::vector<NamedTensor> Model::parameters() const {
   return state_->running().parameters();
 }

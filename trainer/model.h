@@ -286,6 +286,8 @@ class Model {
 
   // Exchanges the weights with their averages: what is evaluated or saved then are these. False where none are kept.
   bool swap_averages();
+  // Of several ranks, one may lack parts of parameters. All call this before one reads or saves them.
+  void gather_parameters();
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's

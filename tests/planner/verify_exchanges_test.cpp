@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "planner/plan/plan_file.h"
 #include "tests/planner/broken_plan.h"
 #include "tests/runtime/plan_builder.h"
 
@@ -51,6 +52,25 @@ Plan parted() {
     const StepId gathered = d.exchange(0, {part}, {whole}, {in});
     d.exchange(1, {whole}, {sum}, {gathered});
     i == 0 ? d.exchange(2, {whole}, {}) : d.exchange(2, {}, {given});
+    plan.devices.push_back(d.done());
+  }
+  return plan;
+}
+
+// Two devices with 8 and 4 of 12 values swap pieces, so that they have 3 and 9, and the first gets the sum of three that each has.
+// Buffers of each: 0 given, 1 got, 2 addend, 3 (of the first) sum. Exchanges: 0 all_to_all, 1 reduce.
+Plan swapped() {
+  Plan plan;
+  plan.model = "swapped";
+  plan.batch = 12;
+  plan.inputs = {{"x", {DType::float32, {12, 1}}, true}};
+  plan.exchanges = {{.kind = ExchangeKind::all_to_all, .name = "swap", .devices = {0, 1}, .elements = 12}, {.kind = ExchangeKind::reduce, .name = "collect", .devices = {0, 1}, .elements = 3}};
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t gives = i == 0 ? 8 : 4, gets = i == 0 ? 3 : 9;
+    DeviceBuilder d(i, i == 0 ? 0 : 8, gives);
+    const BufferId given = d.floats("given", {gives, 1}), got = d.floats("got", {gets, 1}), addend = d.alias("addend", got, {DType::float32, {3, 1}, Layout::row_major(2)});
+    const StepId swap = d.exchange(0, {given}, {got}, {d.slice(0, given, i == 0 ? 0 : 8)});
+    d.exchange(1, {addend}, i == 0 ? std::vector<BufferId>{d.floats("sum", {3, 1})} : std::vector<BufferId>{}, {swap});
     plan.devices.push_back(d.done());
   }
   return plan;
@@ -105,6 +125,12 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"part_of_another_width", parted, [](Plan& p) { buffer(p, 1, 2).operand.shape = {1, 2}; }, "float32[1,2]:ab is no part of float32[3,3]:ab along the axis that is outermost in memory"},
         Row{"part_in_another_layout", parted, [](Plan& p) { buffer(p, 0, 2).operand.layout = Layout("ba"); }, "float32[2,3]:ba is no part of float32[3,3]:ab"},
         Row{"part_of_another_type", parted, [](Plan& p) { buffer(p, 0, 2).operand.dtype = DType::int32; }, "int32[2,3]:ab is no part of float32[3,3]:ab"},
+        Row{"pieces_that_are_less_than_the_whole", swapped, [](Plan& p) { buffer(p, 1, 1).operand.shape = {8, 1}; }, "exchange 0 'swap' (all_to_all): members get 11 of 12 elements in 2 parts"},
+        Row{"pieces_that_cannot_be", swapped, [](Plan& p) { (buffer(p, 0, 1).operand.shape = {2, 1}, buffer(p, 1, 1).operand.shape = {10, 1}); },
+            "exchange 0 'swap' (all_to_all): who gives 8 has no piece for who gets 2 of 12 elements"},
+        Row{"pieces_of_another_type", swapped, [](Plan& p) { buffer(p, 1, 1).operand.dtype = DType::int32; }, "exchange 0 'swap' (all_to_all): fake:1 has int32[9,1]:ab, expected float32 without blocks"},
+        Row{"sum_for_who_gets_none", swapped, [](Plan& p) { step(p, 1, 2).outputs = {{2}}; }, "step 2 (reduce) has 1 inputs and 1 outputs, expected 1 and 0"},
+        Row{"sum_of_less", swapped, [](Plan& p) { buffer(p, 1, 2).operand.shape = {2, 1}; }, "exchanges 3 float32 values by buffer 2 'addend' of float32[2,1]:ab"},
         Row{"part_at_another_place", parted, [](Plan& p) { (buffer(p, 1, 2).alias = {1}, buffer(p, 1, 2).offset = buffer(p, 1, 1).offset); }, "member 1's part shares memory with the whole, but not at its place there"}),
     [](const auto& info) { return info.param.name; });
 
@@ -126,6 +152,11 @@ TEST(VerifyExchanges, WantsOneOrderOnAllStreams) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("fake:0: step 5 (all_reduce) waits in exchange 0 'gradients 0' (all_reduce) for fake:1, which waits in exchange 1 'more'"), std::string::npos) << e.what();
   }
+}
+
+TEST(VerifyExchanges, AcceptsPiecesAndASumForOne) {
+  EXPECT_NO_THROW(verify(swapped()));
+  EXPECT_EQ(serialize(parse_plan(serialize(swapped()))), serialize(swapped()));
 }
 
 // Devices may differ in their exchanges and in their streams.

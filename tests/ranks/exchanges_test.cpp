@@ -1,8 +1,12 @@
 // Every kind of exchange among some devices of several ranks (threads of this process, each with its World): they have the bits of the
 // group of one process.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -30,7 +34,9 @@ struct Row {
   int ranks = 4, devices = 1;  // of each rank
   bool tcp = false;
 };
-std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+  return out << row.name;
+}
 
 // The numbers of elements of a kind, for so many members.
 struct Size {
@@ -50,8 +56,11 @@ std::vector<std::int64_t> cut(std::int64_t n, std::size_t members, bool uneven) 
 ExchangeSpec spec_of(ExchangeKind kind, const std::vector<int>& members, const Size& size, DType dtype) {
   ExchangeSpec s{.kind = kind, .members = members, .elements = size.elements, .dtype = dtype, .parts = {}};
   const bool swaps = kind == ExchangeKind::all_to_all;
-  if (swaps) s.elements = size.elements / 36 * 36 * static_cast<std::int64_t>(members.size() * members.size());  // every share of every share is whole
-  if (kind == ExchangeKind::all_gather || kind == ExchangeKind::reduce_scatter || swaps) s.parts = cut(s.elements, members.size(), size.uneven);
+  if (swaps)
+    s.elements =
+        size.elements / 36 * 36 * static_cast<std::int64_t>(members.size() * members.size());  // every share of every share is whole
+  if (kind == ExchangeKind::all_gather || kind == ExchangeKind::reduce_scatter || swaps)
+    s.parts = cut(s.elements, members.size(), size.uneven);
   if (swaps) s.gets = cut(s.elements, members.size(), false);
   return s;
 }
@@ -83,9 +92,12 @@ Bytes drawn(std::int64_t bytes, const ExchangeSpec& s, int device, int round) {
       std::memcpy(&b[i], &v, sizeof v);
     }
   };
-  if (s.dtype == DType::float32) fill(float{});
-  else if (s.dtype == DType::float64) fill(double{});
-  else fill(std::int16_t{});
+  if (s.dtype == DType::float32)
+    fill(float{});
+  else if (s.dtype == DType::float64)
+    fill(double{});
+  else
+    fill(std::int16_t{});
   return b;
 }
 
@@ -103,7 +115,8 @@ Bytes run(CollectiveGroup& group, std::span<const ExchangeSpec> specs, int devic
   Bytes all;
   for (int round = 0; round < 3; ++round)
     for (const auto& [spec, bytes, kernel] : own) {
-      Bytes gives = drawn(bytes.first, *spec, device, round), gets(static_cast<std::size_t>(std::max<std::int64_t>(0, bytes.second)), std::byte{7});
+      Bytes gives = drawn(bytes.first, *spec, device, round),
+            gets(static_cast<std::size_t>(std::max<std::int64_t>(0, bytes.second)), std::byte{7});
       if (is_in_place(spec->kind)) gets = drawn(bytes.second, *spec, device, round);
       gives.resize(gives.size() + 1);  // has an address
       gets.resize(gets.size() + 1, std::byte{42});
@@ -149,9 +162,11 @@ std::vector<std::string> on_ranks(int ranks, const std::string& address, double 
   return failures;
 }
 
-constexpr ExchangeKind kinds[] = {ExchangeKind::all_reduce, ExchangeKind::all_max,   ExchangeKind::reduce_scatter, ExchangeKind::all_gather,
-                                  ExchangeKind::broadcast,  ExchangeKind::send,      ExchangeKind::reduce,         ExchangeKind::all_to_all};
-bool folds(ExchangeKind k) { return is_in_place(k) || k == ExchangeKind::reduce_scatter || k == ExchangeKind::reduce; }
+constexpr ExchangeKind kinds[] = {ExchangeKind::all_reduce, ExchangeKind::all_max, ExchangeKind::reduce_scatter, ExchangeKind::all_gather,
+                                  ExchangeKind::broadcast,  ExchangeKind::send,    ExchangeKind::reduce,         ExchangeKind::all_to_all};
+bool folds(ExchangeKind k) {
+  return is_in_place(k) || k == ExchangeKind::reduce_scatter || k == ExchangeKind::reduce;
+}
 
 class RankExchanges : public testing::TestWithParam<Row> {};
 
@@ -159,7 +174,8 @@ TEST_P(RankExchanges, HaveTheBitsOfOneProcess) {
   const Row& row = GetParam();
   std::vector<ExchangeSpec> specs;
   for (const ExchangeKind kind : kinds)
-    for (const DType dtype : folds(kind) ? std::vector{DType::float32, DType::float64} : std::vector{DType::float32, DType::bfloat16, DType::int64})
+    for (const DType dtype :
+         folds(kind) ? std::vector{DType::float32, DType::float64} : std::vector{DType::float32, DType::bfloat16, DType::int64})
       for (const Size& size : sizes)
         for (const std::vector<int>& members : row.groups) {
           if (kind == ExchangeKind::send && members.size() != 2) continue;
@@ -179,12 +195,13 @@ TEST_P(RankExchanges, HaveTheBitsOfOneProcess) {
   EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(row.ranks)));
   for (int d = 0; d < devices; ++d) EXPECT_TRUE(got[static_cast<std::size_t>(d)] == want[static_cast<std::size_t>(d)]) << "device " << d;
 }
-INSTANTIATE_TEST_SUITE_P(Rows, RankExchanges,
-                         testing::Values(Row{"neighbours", {{0, 1}, {2, 3}}}, Row{"every_other", {{0, 2}, {1, 3}}}, Row{"one_alone", {{0}, {1, 3, 2}}},
-                                         Row{"in_another_order", {{3, 0, 2}}}, Row{"all_but_sums_over_all", {{0, 1, 2, 3}}},
-                                         Row{"columns_over_two_ranks", {{0, 2}, {1, 3}}, 2, 2}, Row{"rows_of_two_ranks", {{0, 1}, {2, 3}}, 2, 2},
-                                         Row{"unlike_shares_of_ranks", {{0, 1, 3}, {5, 4, 2}}, 3, 2}, Row{"by_tcp", {{0, 2}, {1, 3}}, 4, 1, true}),
-                         [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Rows, RankExchanges,
+    testing::Values(Row{"neighbours", {{0, 1}, {2, 3}}}, Row{"every_other", {{0, 2}, {1, 3}}}, Row{"one_alone", {{0}, {1, 3, 2}}},
+                    Row{"in_another_order", {{3, 0, 2}}}, Row{"all_but_sums_over_all", {{0, 1, 2, 3}}},
+                    Row{"columns_over_two_ranks", {{0, 2}, {1, 3}}, 2, 2}, Row{"rows_of_two_ranks", {{0, 1}, {2, 3}}, 2, 2},
+                    Row{"unlike_shares_of_ranks", {{0, 1, 3}, {5, 4, 2}}, 3, 2}, Row{"by_tcp", {{0, 2}, {1, 3}}, 4, 1, true}),
+    [](const auto& row) { return std::string(row.param.name); });
 
 // Groups do not wait for each other: one goes through all of its exchanges while the other has not begun.
 TEST(RankGroups, GoOnBesideEachOther) {
@@ -242,7 +259,9 @@ struct Trouble {
   std::function<void(World&, CollectiveGroup&)> instead;
   std::string message;  // or a part of it
 };
-std::ostream& operator<<(std::ostream& out, const Trouble& t) { return out << t.name; }
+std::ostream& operator<<(std::ostream& out, const Trouble& t) {
+  return out << t.name;
+}
 
 class RankTrouble : public testing::TestWithParam<Trouble> {};
 
@@ -275,22 +294,67 @@ TEST_P(RankTrouble, IsToldByAllOthers) {
   });
   for (int r = 0; r < 4; ++r)
     if (r != t.rank) {
-      EXPECT_NE(failures[static_cast<std::size_t>(r)].find(t.message), std::string::npos) << "rank " << r << ": " << failures[static_cast<std::size_t>(r)];
+      EXPECT_NE(failures[static_cast<std::size_t>(r)].find(t.message), std::string::npos)
+          << "rank " << r << ": " << failures[static_cast<std::size_t>(r)];
     }
 }
-INSTANTIATE_TEST_SUITE_P(
-    Rows, RankTrouble,
-    testing::Values(Trouble{"one_ends", 2, long_time, [](World&, CollectiveGroup&) {}, "rank 2 has ended"}, Trouble{"the_first_ends", 0, long_time, [](World&, CollectiveGroup&) {}, "rank 0 has ended"},
-                    Trouble{"one_stops", 3, long_time, [](World&, CollectiveGroup& g) { g.abort("the disk is full"); }, "rank 3: the disk is full"},
-                    Trouble{"one_hangs", 1, short_time, [](World&, CollectiveGroup&) {}, "waited 0.5 s for rank 1"}, Trouble{"the_first_hangs", 0, short_time, [](World&, CollectiveGroup&) {}, "waited 0.5 s for rank 0"},
-                    Trouble{"one_exchanges_less", 2, long_time,
-                            [](World& w, CollectiveGroup& g) {
-                              ExchangeSpec less = sum_of({1, 2}, 3);
-                              less.elements = 100;
-                              EXPECT_THROW(run(g, std::span(&less, 1), w.rank()), Error);
-                            },
-                            " bytes of kind 0 on channel 3"}),
-    [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(Rows, RankTrouble,
+                         testing::Values(Trouble{"one_ends", 2, long_time, [](World&, CollectiveGroup&) {}, "rank 2 has ended"},
+                                         Trouble{"the_first_ends", 0, long_time, [](World&, CollectiveGroup&) {}, "rank 0 has ended"},
+                                         Trouble{"one_stops", 3, long_time, [](World&, CollectiveGroup& g) { g.abort("the disk is full"); },
+                                                 "rank 3: the disk is full"},
+                                         Trouble{"one_hangs", 1, short_time, [](World&, CollectiveGroup&) {}, "waited 0.5 s for rank 1"},
+                                         Trouble{"the_first_hangs", 0, short_time, [](World&, CollectiveGroup&) {},
+                                                 "waited 0.5 s for rank 0"},
+                                         Trouble{"one_exchanges_less", 2, long_time,
+                                                 [](World& w, CollectiveGroup& g) {
+                                                   ExchangeSpec less = sum_of({1, 2}, 3);
+                                                   less.elements = 100;
+                                                   EXPECT_THROW(run(g, std::span(&less, 1), w.rank()), Error);
+                                                 },
+                                                 " bytes of kind 0 on channel 3"}),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// A rank that is a process, and is killed in the midst of its exchanges. The others say why they end through a pipe.
+TEST(RankGroups, NameAProcessThatIsKilled) {
+  constexpr int ranks = 4, killed = 2;
+  const std::vector<ExchangeSpec> specs{sum_of({1, 2}, 0), sum_of({0, 3}, 1), sum_of({3, 1}, 2)};
+  const test::RankAddress address;
+  std::array<std::array<int, 2>, ranks> pipes{};
+  std::vector<pid_t> children;
+  for (int r = 0; r < ranks; ++r) {
+    ASSERT_EQ(::pipe(pipes[static_cast<std::size_t>(r)].data()), 0);
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    std::string reason = "it ended";
+    try {
+      World world({.rank = r, .ranks = ranks, .address = address.text(), .timeout_seconds = long_time});
+      const auto group = host_group(group_of(world, 1));
+      group->connect(specs);
+      std::thread killer;
+      if (r == killed)
+        killer = std::thread([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          ::kill(::getpid(), SIGKILL);
+        });
+      for (;;) run(*group, specs, r);
+    } catch (const Error& e) {
+      reason = e.what();
+    }
+    const ssize_t written = ::write(pipes[static_cast<std::size_t>(r)][1], reason.data(), reason.size());
+    ::_exit(written < 0 ? 1 : 0);
+  }
+  for (int r = 0; r < ranks; ++r) {
+    const auto [out, in] = pipes[static_cast<std::size_t>(r)];
+    ::close(in);
+    char text[256];
+    const ssize_t n = ::read(out, text, sizeof text);
+    ::close(out);
+    EXPECT_EQ(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))), r == killed ? "" : "rank 2 has ended") << "rank " << r;
+    int status = 0;
+    ::waitpid(children[static_cast<std::size_t>(r)], &status, 0);
+  }
+}
 
 }  // namespace
 }  // namespace tandem

@@ -149,6 +149,10 @@ TEST_P(RankHosts, Meet) {
   };
   const auto meet = [](World& world) {
     sum(world);
+    std::vector<DeviceLine> lines;  // each finds each
+    for (int low = 0; low < world.ranks(); ++low)
+      for (int high = low + 1; high < world.ranks(); ++high) lines.push_back({{low}, {high}, low, high});
+    world.open_lines(std::move(lines));
     world.leave();
   };
   const auto failures =

@@ -20,13 +20,17 @@ struct Row {
   std::size_t devices;
   PlacementRequest placement;
 };
-std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+  return out << row.name;
+}
 
 // mlp's first layer by columns, its second by rows.
 PlacementRequest columns(std::vector<std::int64_t> sizes) {
   std::vector<int> devices;
   for (int d = 0; d < static_cast<int>(sizes.size()); ++d) devices.push_back(d);
-  return {.groups = {{"all", {{"columns", std::move(sizes)}}, devices}}, .nodes = {}, .values = {{"w1", {half}}, {"b1", {half}}, {"w2", {half}}}};
+  return {.groups = {{"all", {{"columns", std::move(sizes)}}, devices}},
+          .nodes = {},
+          .values = {{"w1", {half}}, {"b1", {half}}, {"w2", {half}}}};
 }
 PlacementRequest mesh(std::vector<int> devices) {
   return {.groups = {{"all", {{"samples", {2, 1}}, {"columns", {1, 1}}}, std::move(devices)}},
@@ -73,10 +77,13 @@ TEST_P(PlacedRanks, TrainAsOneProcess) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, PlacedRanks,
-                         testing::Values(Row{"columns", 2, 2, columns({1, 1})}, Row{"unequal_columns", 2, 2, columns({3, 1})}, Row{"columns_of_four", 4, 4, columns({1, 1, 1, 1})},
-                                         Row{"stages", 2, 2, stages(0, 1)}, Row{"stages_backwards", 2, 2, stages(1, 0)},
-                                         Row{"stages_among_idle_devices", 2, 4, stages(1, 2)}, Row{"stages_of_four_ranks", 4, 4, stages(3, 1)}, Row{"mesh", 4, 4, mesh({0, 1, 2, 3})}, Row{"mesh_of_columns_first", 4, 4, mesh({0, 2, 1, 3})},
-                                         Row{"mesh_of_two_ranks", 2, 4, mesh({0, 1, 2, 3})}, Row{"mesh_across_two_ranks", 2, 4, mesh({0, 2, 1, 3})}),
+                         testing::Values(Row{"columns", 2, 2, columns({1, 1})}, Row{"unequal_columns", 2, 2, columns({3, 1})},
+                                         Row{"columns_of_four", 4, 4, columns({1, 1, 1, 1})}, Row{"stages", 2, 2, stages(0, 1)},
+                                         Row{"stages_backwards", 2, 2, stages(1, 0)}, Row{"stages_among_idle_devices", 2, 4, stages(1, 2)},
+                                         Row{"stages_of_four_ranks", 4, 4, stages(3, 1)}, Row{"mesh", 4, 4, mesh({0, 1, 2, 3})},
+                                         Row{"mesh_of_columns_first", 4, 4, mesh({0, 2, 1, 3})},
+                                         Row{"mesh_of_two_ranks", 2, 4, mesh({0, 1, 2, 3})},
+                                         Row{"mesh_across_two_ranks", 2, 4, mesh({0, 2, 1, 3})}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace tandem {
 
 // What a lost weight makes may not reach the loss (dropped, masked, a row that no sample looks up): then that is finite.
 void Fit::check_weights(double rate) {
+  s_.session->gather_parameters();
   const std::string lost = lost_parameter(*s_.session);
   if (!lost.empty())
     fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1, ", learning rate ",

@@ -86,6 +86,7 @@ void Fit::judge() {
     for (const auto& [name, value] : report.metrics) measured += concat(", ", name);
     fail(ExitCode::usage, option("best"), " ", best_.name(), ": no epoch has it; measured are loss, accuracy", measured);
   }
+  s_.session->gather_parameters();  // for the best checkpoint, and for records of the epoch
   if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
   if (std::exchange(at_.judged, at_.step) != at_.step) {
     const double loss = std::isfinite(report.val_loss) ? report.val_loss : report.loss;
