@@ -31,8 +31,8 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
   if (!world) return kept.compile(source, options, backends, parameters_of);
   if (!parameters_of) {
-    options.free_memory = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
-    world->gather(std::as_writable_bytes(std::span(options.free_memory)));
+    options.memory.free = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
+    world->gather(std::as_writable_bytes(std::span(options.memory.free)));
   }
   std::string bytes;
   if (world->rank() == 0) {
@@ -221,8 +221,8 @@ StepReport Model::State::report(std::size_t index, double rate) const {
 
 CompileOptions Model::State::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
-  for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
-  freeze_base(file, plan.freeze, plan.unfreeze);
+  for (const TemplateTensor& t : file.tensors()) plan.trained.tensors.push_back(t.name);
+  freeze_base(file, plan.trained.freeze, plan.trained.unfreeze);
   return plan;
 }
 
