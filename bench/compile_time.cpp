@@ -83,8 +83,8 @@ void run(const std::vector<std::string>& models) {
     const ModelFile file = ModelFile::read(path);
     print(file.name(), measure([&](std::int64_t batch) { return file.graph({.batch = batch}); }, options, 3));
   }
-  options.loss = "mse";
-  options.dense_labels = true;
+  options.loss.name = "mse";
+  options.loss.dense_labels = true;
   for (const int nodes : {100, 1000, 10000})
     print(concat("chain of ", nodes), measure([&](std::int64_t batch) { return chain(nodes, batch); }, options, 3));
 }

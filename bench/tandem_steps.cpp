@@ -135,10 +135,10 @@ void measure(Options options) {
   for (int i = 0; i < number("--devices"); ++i) compile_options.devices.push_back({{"cpu", i}});
   if (!options["--device"].empty()) compile_options.devices = parse_devices(options["--device"]);
   compile_options.optimizer.momentum = 0.9;
-  compile_options.autotune = number("--autotune") != 0;
-  compile_options.tuning_cache = options["--cache"];
+  compile_options.tuning.autotune = number("--autotune") != 0;
+  compile_options.tuning.cache = options["--cache"];
   compile_options.precision = precision_of(options["--precision"]);
-  if (!options["--class-axis"].empty()) compile_options.class_axis = static_cast<int>(number("--class-axis"));
+  if (!options["--class-axis"].empty()) compile_options.loss.class_axis = static_cast<int>(number("--class-axis"));
   if (options["--layout"] != "auto")
     compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
   const BackendSet set = BackendSet::load();

@@ -21,7 +21,7 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Pre
   const auto by_step = [&a, &own = step](const FlagRow& option, std::string otherwise) {
     return own && !a.given(option) ? "as the file's training_info says" : otherwise;
   };
-  const auto* const by_data = options.plan.loss == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label";
+  const auto* const by_data = options.plan.loss.name == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label";
   const std::string rate = concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer)));
   const bool measured = data.validation && data.validation->size() > 0;
   struct Row {
@@ -29,9 +29,9 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Pre
     const FlagRow& option;
   };
   const Row all[] = {
-      {"loss", options.plan.loss, by_step(loss_flags.loss, by_file("loss", by_data)), loss_flags.loss},
+      {"loss", options.plan.loss.name, by_step(loss_flags.loss, by_file("loss", by_data)), loss_flags.loss},
       {"classes", concat(model.data_request(options).classes), "as many as the model's output has", loss_flags.loss},
-      {"computed on", options.plan.loss_on.empty() ? "the model's first output" : options.plan.loss_on, by_file("loss_on", "the usual place"),
+      {"computed on", options.plan.loss.on.empty() ? "the model's first output" : options.plan.loss.on, by_file("loss_on", "the usual place"),
        loss_flags.loss_on},
       {"optimizer", options.plan.optimizer.name, by_step(optimizer_flags.optimizer, "the default"), optimizer_flags.optimizer},
       {"learning rate", rate, by_step(optimizer_flags.optimizer, concat(options.plan.optimizer.name, "'s usual one")), optimizer_flags.lr},

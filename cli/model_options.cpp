@@ -88,23 +88,23 @@ ModelOptions model_options(const Arguments& a, bool trains) {
   o.plan.kernel.winograd = a[device_flags.winograd];
   o.plan.kernel.deterministic = a[device_flags.deterministic];
   o.plan.layout = a[device_flags.layout];
-  o.plan.autotune = a[timing_flags.autotune];
-  o.plan.tuning_cache = tuning_cache(a);
-  o.plan.retune = a[device_flags.retune];
-  if (o.plan.retune && !o.plan.autotune) fail(ExitCode::usage, "--retune needs --autotune");
-  if (o.plan.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
-  o.plan.without_passes = a[device_flags.without_pass];
+  o.plan.tuning.autotune = a[timing_flags.autotune];
+  o.plan.tuning.cache = tuning_cache(a);
+  o.plan.tuning.retune = a[device_flags.retune];
+  if (o.plan.tuning.retune && !o.plan.tuning.autotune) fail(ExitCode::usage, "--retune needs --autotune");
+  if (o.plan.tuning.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
+  o.plan.passes.without = a[device_flags.without_pass];
   read_loss(a, o);
   if (trains) {
     read_distillation(a, o);
     o.plan.optimizer = optimizer_options(a);
-    o.plan.freeze = a[weight_flags.freeze];
-    o.plan.unfreeze = a[weight_flags.unfreeze];
-    o.plan.dense_labels = a[target_flags.dense_labels];
-    o.plan.bucket_bytes = a[target_flags.bucket_bytes];
+    o.plan.trained.freeze = a[weight_flags.freeze];
+    o.plan.trained.unfreeze = a[weight_flags.unfreeze];
+    o.plan.loss.dense_labels = a[target_flags.dense_labels];
+    o.plan.memory.bucket_bytes = a[target_flags.bucket_bytes];
     o.plan.synchronize_batch_norm = a[target_flags.sync_batch_norm];
     o.unbiased_variance = a[target_flags.running_variance];
-    if (const auto start = a[target_flags.loss_scale]) o.plan.loss_scaling = LossScaling{.start = *start};
+    if (const auto start = a[target_flags.loss_scale]) o.plan.loss.scaling = LossScaling{.start = *start};
   }
   return o;
 }

@@ -47,7 +47,7 @@ constexpr Format formats[] = {
 // it is for.
 void dump_passes(CompileOptions& o, const std::filesystem::path& folder) {
   make_writable_folder(folder);
-  o.after_pass = [folder, list = std::string()](const PassResult& r) mutable {
+  o.passes.after = [folder, list = std::string()](const PassResult& r) mutable {
     const std::filesystem::path slice = folder / concat(r.samples, "-samples");
     make_writable_folder(slice);
     write_atomically(slice / concat(r.number < 10 ? "0" : "", r.number, '-', r.name, ".txt"), print(r.graph));
@@ -119,9 +119,9 @@ int run(const Invocation& call) {
   const Model model = Model::load(a[model_file], weight_options(a));
   const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
   RunOptions asked = run_options(call, a[plan_flags.inference] ? Purpose::predict : Purpose::plan);
-  read_train_only(a, model, asked.model.plan.freeze, asked.model.plan.unfreeze);
+  read_train_only(a, model, asked.model.plan.trained.freeze, asked.model.plan.trained.unfreeze);
   ModelOptions options = prepare(model, std::move(asked), backends.all()).options;
-  options.plan.verify_passes = a[plan_flags.verify_passes];
+  options.plan.passes.verify = a[plan_flags.verify_passes];
   if (const std::string folder = a[plan_flags.dump_passes]; !folder.empty()) dump_passes(options.plan, folder);
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);

@@ -81,7 +81,7 @@ void show_opening(const Invocation& call, const Model& model, Prepared& job) {
 
 int show_plan(const Invocation& call, const Model& model, Prepared& job, const BackendSet& backends) {
   ModelOptions& options = job.options;
-  options.plan.autotune = false;
+  options.plan.tuning.autotune = false;
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   Plan plan;
   with_a_batch_that_fits(call, job, nullptr, [&] { plan = model.make_plan(options, backends.all()); });

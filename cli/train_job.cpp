@@ -41,7 +41,7 @@ RunOptions train_options(const Invocation& call, const Model& model, World* worl
   o.seed = static_cast<std::uint64_t>(a[train_flags.seed]);
   if (const std::filesystem::path folder = a[record_flags.run_dir]; !folder.empty()) o.plans = folder / "plans";
   o.resume = a[record_flags.resume];
-  read_train_only(a, model, o.plan.freeze, o.plan.unfreeze);
+  read_train_only(a, model, o.plan.trained.freeze, o.plan.trained.unfreeze);
   read_fit_options(a, run.fit);
   run.validation_split = a[train_flags.validation_split];
   return run;
@@ -58,8 +58,8 @@ void write_config(const Arguments& a, Prepared& run) {
   set_in_config(run.fit, train_flags.epochs, run.fit.epochs);
   set_in_config(run.fit, data_flags.normalize, text_of_normalize(run.fit.preprocess));
   set_in_config(run.fit, data_flags.resize, text_of(run.fit.preprocess.resizing));
-  set_in_config(run.fit, loss_flags.loss, run.options.plan.loss);
-  set_in_config(run.fit, loss_flags.loss_on, as_text(run.options.plan.loss_on));
+  set_in_config(run.fit, loss_flags.loss, run.options.plan.loss.name);
+  set_in_config(run.fit, loss_flags.loss_on, as_text(run.options.plan.loss.on));
   if (!run.own_step) return;
   for (const FlagRow* asked : std::initializer_list<const FlagRow*>{&loss_flags.loss, &loss_flags.loss_on, &optimizer_flags.optimizer})
     if (!a.given(*asked)) drop_from_config(run.fit, *asked);

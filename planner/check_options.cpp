@@ -19,10 +19,10 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   std::vector<double> weights;
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   slice_sizes(o.batch, weights);
-  check_left_out(o.without_passes);
-  parse_loss(o.loss);
+  check_left_out(o.passes.without);
+  parse_loss(o.loss.name);
   if (o.mode != PlanMode::training) return;
-  if (const auto& d = o.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
+  if (const auto& d = o.loss.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
     fail(ExitCode::usage, option("teacher"), ": a temperature of ", d->temperature, " and a weight of ", d->weight, ", expected a temperature above 0 and a weight of 0 to 1");
   update_rule(o.optimizer);
   if (!o.optimizer.groups.empty()) {
@@ -30,7 +30,7 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
     check_groups(source(1), o.optimizer, lines);
   }
   loss_scaling_of(o);
-  if (!o.freeze.empty() || !o.unfreeze.empty()) check_patterns(source(1), o);
+  if (!o.trained.freeze.empty() || !o.trained.unfreeze.empty()) check_patterns(source(1), o);
 }
 
 }  // namespace tandem

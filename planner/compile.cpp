@@ -97,7 +97,7 @@ class Compilation {
     plan_.options = o_.kernel;
     plan_.options.tf32 = o_.precision == Precision::tf32;
     if (!training_) return;
-    plan_.loss = o_.loss_on.empty() ? o_.loss : concat(o_.loss, " on ", o_.loss_on);
+    plan_.loss = o_.loss.on.empty() ? o_.loss.name : concat(o_.loss.name, " on ", o_.loss.on);
     plan_.optimizer = to_string(o_.optimizer);
     if (const auto scaling = loss_scaling_of(o_)) plan_.optimizer += concat(", loss scale from ", scaling->start);
     losses_ = losses_of(source_, o_);
@@ -111,7 +111,7 @@ class Compilation {
     slices_ = slices_of(o_, placement_);
     if (make_graph(o_, daring_.value_or(true)) && !daring_ && chooses_by_time(o_)) {
       CompileOptions untold = o_;  // one is shown
-      untold.after_pass = {};
+      untold.passes.after = {};
       make_graph(untold, false);
     }
   }
@@ -144,7 +144,7 @@ class Compilation {
   void find_units() {
     for (const DeviceSpec& d : o_.devices) {
       auto& tuner = tuners_[d.id.backend];
-      if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning_cache, o_.retune, [this] { ask(); });
+      if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune, [this] { ask(); });
     }
     const int device_count = devices_of_a_machine(o_.devices);
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
@@ -308,9 +308,9 @@ Plan compile(const GraphSource& source, const CompileOptions& o, Backends backen
   const auto limited = [&] {
     CompileOptions limits = o;
     if (parameters_of)
-      limits.free_memory.clear();
-    else if (limits.free_memory.empty())
-      limits.free_memory = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
+      limits.memory.free.clear();
+    else if (limits.memory.free.empty())
+      limits.memory.free = free_memory(o.devices, {0, static_cast<int>(o.devices.size())}, backends);
     return limits;
   };
   try {

@@ -25,7 +25,7 @@ std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
     Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
     ++load.replicas;
     load.bytes += device.peak_bytes();
-    if (!o.free_memory.empty() && o.free_memory[d] >= 0) load.room = std::min(load.room, o.free_memory[d]);
+    if (!o.memory.free.empty() && o.memory.free[d] >= 0) load.room = std::min(load.room, o.memory.free[d]);
   }
   for (const Load& load : loads)
     if (load.device->model.memory > 0 && load.bytes > load.room) return load;
@@ -48,7 +48,7 @@ void check_memory(const Plan& plan, CompileOptions o, const Compile& compile) {
 }
 
 void refuse_batch(const std::string& message, CompileOptions o, const Compile& compile) {
-  o.autotune = false;
+  o.tuning.autotune = false;
   const auto fit = [&] {
     try {
       return !too_large(compile(o), o);

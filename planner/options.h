@@ -135,52 +135,78 @@ struct Distillation {
 };
 // Whoever gives the model's graph has put the teacher's scores there: an activation of the role teacher, whose `of` is empty.
 
-struct CompileOptions {
-  PlanMode mode = PlanMode::training;
-  std::int64_t batch = 32;                 // global
-  std::vector<DeviceSpec> devices;
-  std::string loss = "softmax-cross-entropy";  // planner/loss/losses.h: a name, or OUTPUT=NAME*WEIGHT,... of several outputs
-  bool loss_assumed = false;               // nobody chose `loss`: of one number for each sample another one is meant, which the labels tell
-  std::string loss_on;                     // the model's value that the loss is computed on; empty: its first output
+// What the model is trained for, and measured by.
+struct LossOptions {
+  std::string name = "softmax-cross-entropy";  // planner/loss/losses.h: a name, or OUTPUT=NAME*WEIGHT,... of several outputs
+  bool assumed = false;                    // nobody chose `name`: of one number for each sample another one is meant, which the labels tell
+  std::string on;                          // the model's value that the loss is computed on; empty: its first output
   std::optional<int> class_axis;           // of that value; absent: a softmax's, else 1
   bool dense_labels = false;               // labels have the output's shape instead of class indices
   std::optional<std::int64_t> label_length;  // of rows of labels (ctc), as the data has them; absent: half of the places
   std::map<std::string, LabelForm, std::less<>> label_forms;  // the same three of several outputs, by their names
-  double label_smoothing = 0;              // of softmax- and binary-cross-entropy: so much of a label is shared out evenly
+  double smoothing = 0;                    // of softmax- and binary-cross-entropy: so much of a label is shared out evenly
   std::optional<std::int64_t> ignore_index;  // a class index that does not count: the loss is the mean over the others
   bool shift_labels = false;               // labels are one ahead: place t's is that which is given for t+1 (the trainer shifts them)
   std::vector<double> class_weights;       // of each class; the loss is divided by the weights' sum, as in PyTorch
   std::optional<bool> sample_weights;      // each sample counts by its weight, an input of its own; absent: where data has some
   std::optional<Distillation> distillation;  // training
   bool accuracy = true;                    // training: also count correct predictions, where the loss classifies
-  OptimizerOptions optimizer;
-  std::vector<std::string> tensors;        // names that the patterns below may mean besides those of the graph's values
-  std::vector<std::string> freeze;         // glob patterns of parameter names, not updated
-  std::vector<std::string> unfreeze;       // glob patterns: wins over freeze
-  bool synchronize_batch_norm = false;
-  bool autotune = false;                   // time kernels on the device, unless they are to be deterministic; the cost table otherwise
-  bool retune = false;                     // time those kernels too that the cache has times of; the shorter ones stay
-  std::string tuning_cache;                // file; empty: none is kept
-  Precision precision = Precision::fp32;
-  std::optional<LossScaling> loss_scaling; // training; absent: with fp16 as it stands above, in other precisions none
-  KernelOptions kernel;                    // deterministic, winograd; threads, tf32 and preference are the planner's to set
-  std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
-  std::vector<std::int64_t> free_memory;   // bytes on each of the devices, as below; empty: they are asked
+  std::optional<LossScaling> scaling;      // training; absent: with fp16 as it stands above, in other precisions none
+};
+
+// Which of the model's parameters are trained.
+struct TrainedOptions {
+  std::vector<std::string> tensors;   // names that the patterns below may mean besides those of the graph's values
+  std::vector<std::string> freeze;    // glob patterns of parameter names, not updated
+  std::vector<std::string> unfreeze;  // glob patterns: wins over freeze
+};
+
+// How the kernels' times are known.
+struct TuningOptions {
+  bool autotune = false;  // time kernels on the device, unless they are to be deterministic; the cost table otherwise
+  bool retune = false;    // time those kernels too that the cache has times of; the shorter ones stay
+  std::string cache;      // file; empty: none is kept
+};
+
+// Where values lie, and what of them is exchanged at once.
+struct MemoryOptions {
+  std::vector<std::int64_t> free;  // bytes on each of CompileOptions::devices; empty: they are asked
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
-  std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped
-  std::function<void(const PassResult&)> after_pass;
-  bool verify_passes = false;              // check behind each pass what it promises, too
-  std::vector<std::string> without_passes; // names of passes that are left out: to find the one that is at fault
-  std::string memory_order;                // for tests: size, lifetime, size*lifetime; empty: the best
+  std::string order;               // for tests: size, lifetime, size*lifetime; empty: the best
+};
+
+// Of the planner's passes.
+struct PassOptions {
+  std::function<void(const PassResult&)> after;
+  bool verify = false;               // check behind each pass what it promises, too
+  std::vector<std::string> without;  // names of passes that are left out: to find the one that is at fault
+};
+
+// Messages name a field of a group by both words (option loss_on: loss.on) unless its own tells all (option freeze).
+struct CompileOptions {
+  PlanMode mode = PlanMode::training;
+  std::int64_t batch = 32;                 // global
+  std::vector<DeviceSpec> devices;
+  LossOptions loss;
+  OptimizerOptions optimizer;
+  TrainedOptions trained;
+  Precision precision = Precision::fp32;
+  bool synchronize_batch_norm = false;
+  KernelOptions kernel;                    // deterministic, winograd; threads, tf32 and preference are the planner's to set
+  std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
+  TuningOptions tuning;
+  MemoryOptions memory;
   Parallelism parallel;                       // how the devices share the work
   std::optional<PlacementRequest> placement;  // where values live, in place of what `parallel` says
+  PassOptions passes;
+  std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped
   std::vector<std::string> keep_gradients; // training: parameter names whose gradients become outputs "gradient/NAME"
   std::map<std::string, GivenBytes, std::less<>> given_bytes;  // by input
 };
 
 // Times differ from run to run, and with them the kernels chosen, whose sums are rounded in other places.
-inline bool chooses_by_time(const CompileOptions& o) { return o.autotune && !o.kernel.deterministic; }
+inline bool chooses_by_time(const CompileOptions& o) { return o.tuning.autotune && !o.kernel.deterministic; }
 
 // Rows of a batch per device by weight: floor or ceiling of the exact share, sum = batch (largest remainder first,
 // the earlier device first among equals). Fails (usage) where no weight is positive or one is negative.

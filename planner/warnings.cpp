@@ -100,7 +100,7 @@ void warn_of_variances(std::vector<std::string>& list, const Graph& model) {
 
 void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
   const std::vector<CompileOptions> losses = options_of_losses(o);
-  if (model.outputs.size() < 2 || !losses[0].loss_on.empty()) return;
+  if (model.outputs.size() < 2 || !losses[0].loss.on.empty()) return;
   const ValueId taken = loss_value(model, o);
   std::string others;
   for (const GraphOutput& out : model.outputs)
@@ -111,12 +111,12 @@ void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, co
 // Whoever names an output that is no loss gets what he asked for, and not what he wants.
 void warn_of_loss(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
   const CompileOptions first = options_of_losses(o)[0];
-  if (parse_loss(first.loss)[0].loss != "output") return;
+  if (parse_loss(first.loss.name)[0].loss != "output") return;
   const Value& loss = model[loss_value(model, first)];
   const Shape& shape = loss.type.shape;
   const std::int64_t samples = loss.depends_on_batch && shape.rank() > 0 ? std::max<std::int64_t>(1, shape[0]) : 1;
   if (shape.elements() > samples)
-    list.push_back(concat(first.loss_on.empty() ? "the model's first output '" : "'", loss.name, "' is taken for its loss, but has ", shape.elements() / samples,
+    list.push_back(concat(first.loss.on.empty() ? "the model's first output '" : "'", loss.name, "' is taken for its loss, but has ", shape.elements() / samples,
                           " numbers a sample: their mean is made small"));
 }
 

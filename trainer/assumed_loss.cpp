@@ -58,18 +58,18 @@ std::string Model::assume_loss(ModelOptions& o) const {
     state_->losses_for(o);                              // says it better
     throw;
   }
-  o.plan.loss_assumed = !loss.empty();
+  o.plan.loss.assumed = !loss.empty();
   if (loss.empty()) return "";
-  o.plan.loss = loss;
+  o.plan.loss.name = loss;
   return without_labels(loss);
 }
 
 std::string Model::assume_loss(ModelOptions& o, const Dataset& data) const {
-  if (!o.plan.loss_assumed) return "";
+  if (!o.plan.loss.assumed) return "";
   const auto fields = data.fields();
   const auto label = std::find_if(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::label; });
-  if (label == fields.end() || data.size() == 0 || data.follows_request()) return without_labels(o.plan.loss);
-  const bool sigmoid = o.plan.loss == "binary-cross-entropy";
+  if (label == fields.end() || data.size() == 0 || data.follows_request()) return without_labels(o.plan.loss.name);
+  const bool sigmoid = o.plan.loss.name == "binary-cross-entropy";
   const Range range = range_of(data, static_cast<std::size_t>(label - fields.begin()));
   const auto labels = [&] { return concat("labels '", label->name, "' of ", text_of(range.least), " to ", text_of(range.most)); };
   if (sigmoid && !(range.least >= 0 && range.most <= 1))
@@ -79,10 +79,10 @@ std::string Model::assume_loss(ModelOptions& o, const Dataset& data) const {
     fail(ExitCode::usage, data.name(), ": the model gives one number for each label, and has ", labels(), ", whole numbers: ",
          option("loss"), " mse takes them for numbers; of classes a model gives a score each (", option("head"), ' ',
          text_of(std::max(2.0, range.most + 1)), ')');
-  o.plan.loss = sigmoid || range.yes_or_no ? "binary-cross-entropy" : "mse";
-  o.plan.loss_assumed = false;
+  o.plan.loss.name = sigmoid || range.yes_or_no ? "binary-cross-entropy" : "mse";
+  o.plan.loss.assumed = false;
   const char* const what = sigmoid ? "a sigmoid" : range.yes_or_no ? "and these are 0 and 1" : "and these are numbers";
-  return concat("the model gives one number for each label, ", what, ": the loss is ", o.plan.loss, " (", option("loss"), " names another)");
+  return concat("the model gives one number for each label, ", what, ": the loss is ", o.plan.loss.name, " (", option("loss"), " names another)");
 }
 
 }  // namespace tandem

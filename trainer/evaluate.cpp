@@ -83,10 +83,10 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   std::vector<FeedTarget> targets = s.targets;
   std::erase_if(targets, [](const FeedTarget& t) { return t.weight; });
   const auto fields = data.fields();
-  if (s.options.plan.sample_weights.value_or(true) && std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
+  if (s.options.plan.loss.sample_weights.value_or(true) && std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
     targets.push_back(weights_target());
   Feed feed(data, targets, o.preprocess, s.options.seed);
-  feed.check_values(s.options.plan.loss);
+  feed.check_values(s.options.plan.loss.name);
   LossMeasures measures(s, o.metrics);
   const EvaluationOutputs evaluation = evaluation_of(s.losses, o.metrics);
   const auto start = std::chrono::steady_clock::now();

@@ -49,7 +49,7 @@ Tensor rows_of(const TensorType& have, const std::byte* bytes, const TensorType&
 
 FileMeasure::FileMeasure(const Model::State& state, GraphFile file, std::optional<TensorType> labels) : s_(state), file_(std::move(file)), labels_(std::move(labels)) {
   if (const FileInput* const input = file_.of(FileInput::Of::labels); input && !labels_)
-    fail(ExitCode::usage, file_.path(), ": its input '", input->name, "' is the labels, and the loss ", s_.options.plan.loss, " takes none");
+    fail(ExitCode::usage, file_.path(), ": its input '", input->name, "' is the labels, and the loss ", s_.options.plan.loss.name, " takes none");
 }
 
 bool FileMeasure::reads_inputs() const {

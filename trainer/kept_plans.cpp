@@ -35,7 +35,7 @@ KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::m
 Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of) {
   if (folder_.empty()) return tandem::compile(source, options, backends, parameters_of);
   CompileOptions untimed = options;
-  untimed.autotune = false;
+  untimed.tuning.autotune = false;
   Plan plan = tandem::compile(source, untimed, backends, parameters_of);
   const std::string request = name_of(plan, options, backends);
   const std::filesystem::path file = folder_ / request;

@@ -38,7 +38,7 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
     weighted = weighted || l.weighted;
     if (!l.sample) continue;
     FeedTarget target{.name = l.input(), .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .of = l.output};
-    if (o.shift_labels && l.axis >= 0) target.ahead = l.ignore;
+    if (o.loss.shift_labels && l.axis >= 0) target.ahead = l.ignore;
     if (const auto in = l.of_file() ? graph.find(ValueRole::label, l.output) : std::nullopt) target.indices = index_range(graph, *in);
     targets.push_back(std::move(target));
   }
@@ -100,9 +100,9 @@ Summary Model::summary(const SummaryOptions& options) const {
   const ModelFile& file = state_->file;
   const ImportOptions import{
       .batch = 1, .dims = options.dims, .constants = options.constants, .max_turns = options.max_turns, .batch_axes = options.batch_axes};
-  CompileOptions names{.freeze = options.freeze, .unfreeze = options.unfreeze};
-  for (const TemplateTensor& t : file.tensors()) names.tensors.push_back(t.name);
-  freeze_base(file, names.freeze, names.unfreeze);
+  CompileOptions names{.trained = {.freeze = options.freeze, .unfreeze = options.unfreeze}};
+  for (const TemplateTensor& t : file.tensors()) names.trained.tensors.push_back(t.name);
+  freeze_base(file, names.trained.freeze, names.trained.unfreeze);
   std::vector<Problem> problems = file.problems(import);
   if (!problems.empty()) return outline(file.name(), file.outline(import), file.tensors(), std::move(problems), names);
   Summary summary = summarize(file.graph(import), file.tensors(), names);
@@ -211,12 +211,12 @@ void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
 
 std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
   const auto fields = data.fields();
-  if (!o.plan.sample_weights) o.plan.sample_weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
+  if (!o.plan.loss.sample_weights) o.plan.loss.sample_weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
   std::string assumed = assume_loss(o, data);
   ModelOptions plain = o;  // whether labels are indices, which other options want, is found out here
-  plain.plan.ignore_index.reset();
-  plain.plan.shift_labels = false;
-  plain.plan.class_weights.clear();
+  plain.plan.loss.ignore_index.reset();
+  plain.plan.loss.shift_labels = false;
+  plain.plan.loss.class_weights.clear();
   const Losses losses = state_->losses_for(plain);  // names what is wrong
   const bool one = losses.size() == 1;
   std::vector<CompileOptions> forms = options_of_losses(o.plan);
@@ -232,10 +232,10 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
     const auto field = one || with(true) == fields.end() ? with(false) : with(true);
     CompileOptions& form = one ? o.plan : forms[i];
     if (field == fields.end())
-      form.dense_labels = form.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
+      form.loss.dense_labels = form.loss.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
     else
       add(tandem::fit_labels(state_->source(o), form, field->sample));
-    if (!one) o.plan.label_forms[losses[i].output] = {form.dense_labels, form.class_axis, form.label_length};
+    if (!one) o.plan.loss.label_forms[losses[i].output] = {form.loss.dense_labels, form.loss.class_axis, form.loss.label_length};
   }
   return assumed;
 }
@@ -246,7 +246,7 @@ std::string Model::check_data(const Dataset& data, const ModelOptions& o, const 
     return targets_of(state_->source(o, bucket)(o.plan.batch), unweighted(state_->losses_for(o, bucket), data), o.plan);
   };
   Feed feed(data, targets(0), preprocess, o.seed);
-  feed.check_values(o.plan.loss);
+  feed.check_values(o.plan.loss.name);
   std::vector<std::vector<Shape>> shapes;
   for (std::size_t bucket = 0; bucket < bucket_count(o); ++bucket) {
     shapes.emplace_back();
@@ -317,11 +317,11 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
                              ": no training tells such weights apart (", option("init"), " he-normal or glorot-uniform draws them)"));
 
-  s.preparation = {{"loss", options.plan.loss}};
-  if (!options.plan.loss_on.empty()) s.preparation["loss_on"] = options.plan.loss_on;
-  if (options.plan.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.class_axis);
-  if (options.plan.ignore_index) s.preparation["ignore_index"] = std::to_string(*options.plan.ignore_index);
-  if (options.plan.shift_labels) s.preparation["shift_labels"] = "on";
+  s.preparation = {{"loss", options.plan.loss.name}};
+  if (!options.plan.loss.on.empty()) s.preparation["loss_on"] = options.plan.loss.on;
+  if (options.plan.loss.class_axis) s.preparation["class_axis"] = std::to_string(*options.plan.loss.class_axis);
+  if (options.plan.loss.ignore_index) s.preparation["ignore_index"] = std::to_string(*options.plan.loss.ignore_index);
+  if (options.plan.loss.shift_labels) s.preparation["shift_labels"] = "on";
   if (const std::string text = text_of_constants(options.constants); !text.empty()) s.preparation["set"] = text;
   if (const std::string text = text_of_axes(options.batch_axes); !text.empty()) s.preparation["batch_axis"] = text;
   for (const auto& loss : s.loss_files(options, graph))

@@ -39,7 +39,7 @@ struct ModelOptions {
   std::map<std::string, std::vector<std::int64_t>> buckets;
   std::int64_t max_turns = 0;                // ImportOptions::max_turns
   std::optional<bool> unbiased_variance;     // ImportOptions::unbiased_variance
-  std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.distillation says; empty: none
+  std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.loss.distillation says; empty: none
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,
                                              // training-info (what the template's initialization computes; auto draws by it where there is one)
   std::map<std::string, Tensor> states;      // first values of the optimizer's states, by name ("momentum/WEIGHT"); others begin at zero
@@ -242,7 +242,7 @@ class Model {
   void fit_dims(ModelOptions& options, const Dataset& data) const;
   // Takes the values of inputs that hold no samples. Fails (data) where an input has none, or another than it is set to.
   void fit_constants(ModelOptions& options, const Dataset& data) const;
-  // Where nobody chose the loss (options.plan.loss_assumed) and the model gives one number for each sample or place: sets the loss as the model has
+  // Where nobody chose the loss (options.plan.loss.assumed) and the model gives one number for each sample or place: sets the loss as the model has
   // it, a sigmoid or not. Returns what was assumed, for the user; empty: nothing.
   std::string assume_loss(ModelOptions& options) const;
   std::string assume_loss(ModelOptions& options, const Dataset& data) const;  // by the labels too, once the other has found that it is so
@@ -253,7 +253,7 @@ class Model {
   // numbers on the device, the same to the bit. Other data, or other preparation, is given as numbers by plans made when first asked for.
   void fit_inputs(ModelOptions& options, const Dataset& data, const Preprocess& preprocess) const;
   // "balanced" (samples / (classes * samples of the class), as scikit-learn), numbers separated by commas, or a file of one
-  // number a line, as CompileOptions::class_weights. Options as fit_labels left them. Fails (usage, data).
+  // number a line, as LossOptions::class_weights. Options as fit_labels left them. Fails (usage, data).
   std::vector<double> class_weights(std::string_view text, const ModelOptions& options, const Dataset& data) const;
   // Fails (data) where a model trained with these options could not take this data, before anything is compiled. Returns what was
   // found of it that the user should know, such as how many samples each bucket has; empty: nothing.

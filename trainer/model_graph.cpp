@@ -112,11 +112,11 @@ const ModelFile& Model::State::other_file(const std::string& path) const {
 
 std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOptions& o, const Graph& graph) const {
   std::vector<std::optional<GraphFile>> files;
-  for (const LossTerm& term : parse_loss(o.plan.loss)) {
+  for (const LossTerm& term : parse_loss(o.plan.loss.name)) {
     files.emplace_back();
     if (term.file.empty()) continue;
     CompileOptions on = o.plan;
-    if (!term.output.empty()) on.loss_on = term.output;
+    if (!term.output.empty()) on.loss.on = term.output;
     files.back().emplace(term.file, other_file(term.file), graph, graph[model_value(graph, on)].name);
   }
   return files;
@@ -130,7 +130,7 @@ void Model::State::add_teacher(Graph& graph, const ModelOptions& o, std::int64_t
 }
 
 GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
-  const std::vector<LossTerm> terms = parse_loss(o.plan.loss);
+  const std::vector<LossTerm> terms = parse_loss(o.plan.loss.name);
   return [this, o, terms, plain = plain_source(o)](std::int64_t batch) {
     Graph graph = plain(batch);
     const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
@@ -138,7 +138,7 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
       if (files[i]) {
         const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? terms[i].output : std::string(), concat(terms[i].file, '/'));
         graph[loss].role = ValueRole::file_loss;
-        graph[loss].of = terms[i].output.empty() ? o.plan.loss_on : terms[i].output;
+        graph[loss].of = terms[i].output.empty() ? o.plan.loss.on : terms[i].output;
       }
     if (!o.teacher.empty()) add_teacher(graph, o, batch);
     return graph;
@@ -167,7 +167,7 @@ GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
   for (const CompileOptions& one : options_of_losses(o.plan))
-    if (!one.loss_on.empty()) values.push_back(one.loss_on);
+    if (!one.loss.on.empty()) values.push_back(one.loss.on);
   return [this, o, training, values, outputs](std::int64_t batch) {
     Graph graph = file.graph(import_options(o, batch, training));
     if (!outputs.empty()) {
@@ -202,14 +202,14 @@ Losses Model::State::losses_if_any(const ModelOptions& o, std::size_t bucket) co
 
 Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
-    if (one.loss_on.empty() || !parse_loss(one.loss)[0].file.empty()) continue;
+    if (one.loss.on.empty() || !parse_loss(one.loss.name)[0].file.empty()) continue;
     const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
-    const bool own = parse_loss(one.loss)[0].loss == "output";  // may be a number of the whole batch
+    const bool own = parse_loss(one.loss.name)[0].loss == "output";  // may be a number of the whole batch
     for (const Value& v : graph.values)
       if (v.depends_on_batch || (own && v.kind == ValueKind::activation)) names.push_back(v.name);
-    if (std::find(names.begin(), names.end(), one.loss_on) != names.end()) continue;
-    const std::string near = nearest(one.loss_on, names), of = concat(option("loss_on"), " ", one.loss_on, ": model '", graph.name, "' computes no value of that name");
+    if (std::find(names.begin(), names.end(), one.loss.on) != names.end()) continue;
+    const std::string near = nearest(one.loss.on, names), of = concat(option("loss_on"), " ", one.loss.on, ": model '", graph.name, "' computes no value of that name");
     if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
     std::vector<std::string> outputs;
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);

@@ -141,10 +141,10 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
   std::vector<double> weights;
   if (text.empty()) return weights;
   ModelOptions plain = options;
-  plain.plan.class_weights.clear();
+  plain.plan.loss.class_weights.clear();
   const Losses losses = state_->losses_for(plain);
   const auto with_classes = std::find_if(losses.begin(), losses.end(), [](const Labels& l) { return l.classes > 0; });
-  if (with_classes == losses.end()) fail(ExitCode::usage, option("class_weights"), ": the loss ", options.plan.loss, " has no classes");
+  if (with_classes == losses.end()) fail(ExitCode::usage, option("class_weights"), ": the loss ", options.plan.loss.name, " has no classes");
   const Labels& l = *with_classes;
   if (text != "balanced") {
     std::string list(text);

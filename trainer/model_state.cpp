@@ -31,8 +31,8 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
   if (!world) return kept.compile(source, options, backends, parameters_of);
   if (!parameters_of) {
-    options.free_memory = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
-    world->gather(std::as_writable_bytes(std::span(options.free_memory)));
+    options.memory.free = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
+    world->gather(std::as_writable_bytes(std::span(options.memory.free)));
   }
   std::string bytes;
   if (world->rank() == 0) {
@@ -79,7 +79,7 @@ std::span<const FeedTarget> Model::State::inputs() const {
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {
-  if (!options.world || options.plan.placement) return {};  // where devices differ, any may read any rows
+  if (!options.world || options.plan.placement || options.plan.parallel.tensor != 1) return {};  // where devices differ, any may read any rows
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
   return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
@@ -223,8 +223,8 @@ StepReport Model::State::report(std::size_t index, double rate) const {
 
 CompileOptions Model::State::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
-  for (const TemplateTensor& t : file.tensors()) plan.tensors.push_back(t.name);
-  freeze_base(file, plan.freeze, plan.unfreeze);
+  for (const TemplateTensor& t : file.tensors()) plan.trained.tensors.push_back(t.name);
+  freeze_base(file, plan.trained.freeze, plan.trained.unfreeze);
   return plan;
 }
 

@@ -122,7 +122,7 @@ struct Model::State {
   // What each mean of a batch is divided by: of the losses, then that of distillation. `inputs` are those of the targets.
   std::vector<double> weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const;
   bool weighs_alike() const;  // batches of as many samples all have the same weights
-  std::size_t loss_means() const { return losses.size() + (options.plan.distillation ? 1 : 0); }
+  std::size_t loss_means() const { return losses.size() + (options.plan.loss.distillation ? 1 : 0); }
   // First values of the weights as options.init says, by the template's own initialization where it is asked for or drawn by.
   Initial first_values(const Graph& graph, const ModelOptions& o, Backends on) const;
   void start_states();    // the optimizer's, as options.states has them

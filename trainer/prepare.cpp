@@ -32,20 +32,20 @@ const Word of_inputs[] = {
      [](RunOptions& o, const std::string& text) { o.model.batch_axes = parse_axes(split(text, ','), "batch axis"); }},
 };
 const Word of_loss[] = {
-    {"loss", [](const RunOptions& o) { return o.model.plan.loss == CompileOptions().loss; },
+    {"loss", [](const RunOptions& o) { return o.model.plan.loss.name == CompileOptions().loss.name; },
      [](RunOptions& o, const std::string& text) {
-       o.model.plan.loss = text;
-       o.model.plan.loss_assumed = false;
+       o.model.plan.loss.name = text;
+       o.model.plan.loss.assumed = false;
      },
      "softmax-cross-entropy"},
-    {"loss_on", [](const RunOptions& o) { return o.model.plan.loss_on.empty(); },
-     [](RunOptions& o, const std::string& text) { o.model.plan.loss_on = text; }},
-    {"class_axis", [](const RunOptions& o) { return !o.model.plan.class_axis; },
-     [](RunOptions& o, const std::string& text) { o.model.plan.class_axis = static_cast<int>(parse_integer(text, "class axis")); }},
-    {"ignore_index", [](const RunOptions& o) { return !o.model.plan.ignore_index; },
-     [](RunOptions& o, const std::string& text) { o.model.plan.ignore_index = parse_integer(text, "ignore index"); }},
-    {"shift_labels", [](const RunOptions& o) { return !o.model.plan.shift_labels; },
-     [](RunOptions& o, const std::string& text) { o.model.plan.shift_labels = text == "on"; }, "off"},
+    {"loss_on", [](const RunOptions& o) { return o.model.plan.loss.on.empty(); },
+     [](RunOptions& o, const std::string& text) { o.model.plan.loss.on = text; }},
+    {"class_axis", [](const RunOptions& o) { return !o.model.plan.loss.class_axis; },
+     [](RunOptions& o, const std::string& text) { o.model.plan.loss.class_axis = static_cast<int>(parse_integer(text, "class axis")); }},
+    {"ignore_index", [](const RunOptions& o) { return !o.model.plan.loss.ignore_index; },
+     [](RunOptions& o, const std::string& text) { o.model.plan.loss.ignore_index = parse_integer(text, "ignore index"); }},
+    {"shift_labels", [](const RunOptions& o) { return !o.model.plan.loss.shift_labels; },
+     [](RunOptions& o, const std::string& text) { o.model.plan.loss.shift_labels = text == "on"; }, "off"},
 };
 const Word of_samples[] = {
     {"resize", [](const RunOptions& o) { return text_of(o.fit.preprocess.resizing) == text_of(Resizing()); },
@@ -166,7 +166,7 @@ Preparation::Preparation(const Model& model, RunOptions& asked, Backends backend
       if (!word.is_default(asked_)) asked_.chosen.emplace(word.field);
   if (!asked_.adjust_own_optimizer && o_.plan.optimizer != OptimizerOptions()) asked_.chosen.emplace("optimizer");
   if (asked_.fit.metrics != FitOptions().metrics) asked_.chosen.emplace("metrics");
-  o_.plan.loss_assumed = !given("loss");
+  o_.plan.loss.assumed = !given("loss");
   if (!trains) return;
   o_.plan.optimizer.accumulate |= asked_.fit.accumulate > 1;
   o_.plan.optimizer.average |= asked_.fit.averaging.any();
@@ -225,9 +225,9 @@ void Preparation::take_own_step() {
                           : loss            ? concat("; of this ", option("optimizer"), " overrules the optimizer")
                                             : concat("; of this ", option("loss"), " overrules the loss")));
   if (loss) {
-    const std::string on = o_.plan.loss_on;
+    const std::string on = o_.plan.loss.on;
     model_.take_loss(*step, o_);
-    if (given("loss_on")) o_.plan.loss_on = on;
+    if (given("loss_on")) o_.plan.loss.on = on;
   }
   if (!optimizer) return;
   const bool accumulate = o_.plan.optimizer.accumulate, average = o_.plan.optimizer.average;
@@ -248,12 +248,12 @@ void Preparation::assume_loss() {
 void Preparation::plan_class_weights() {
   if (asked_.class_weights.empty()) return;
   if (asked_.class_weights != "balanced") {
-    o_.plan.class_weights = model_.class_weights(asked_.class_weights, o_, MemoryDataset("no data"));
+    o_.plan.loss.class_weights = model_.class_weights(asked_.class_weights, o_, MemoryDataset("no data"));
     return;
   }
   const std::int64_t classes = model_.data_request(o_).classes;
-  if (classes == 0) fail(ExitCode::usage, option("class_weights"), ": the loss ", o_.plan.loss, " has no classes");
-  o_.plan.class_weights.assign(static_cast<std::size_t>(classes), 1.0);
+  if (classes == 0) fail(ExitCode::usage, option("class_weights"), ": the loss ", o_.plan.loss.name, " has no classes");
+  o_.plan.loss.class_weights.assign(static_cast<std::size_t>(classes), 1.0);
   note("balanced weights of classes come of data: the plan has 1 for each, and is the same but for these numbers");
 }
 
@@ -333,14 +333,14 @@ void Preparation::settle_preprocess() {
 
 void Preparation::mix_labels() {
   if (!asked_.fit.preprocess.mixes()) return;
-  o_.plan.dense_labels = true;
+  o_.plan.loss.dense_labels = true;
   note(concat("labels of mixed samples are shares of classes (", option("augment"),
               " mixup, cutmix); the accuracy in training counts the class of the larger share"));
 }
 
 void Preparation::count_class_weights() {
   if (asked_.class_weights.empty()) return;
-  std::vector<double>& weights = o_.plan.class_weights;
+  std::vector<double>& weights = o_.plan.loss.class_weights;
   weights = model_.class_weights(asked_.class_weights, o_, *first_);
   if (asked_.class_weights != "balanced") return;
   constexpr std::size_t most = 10;

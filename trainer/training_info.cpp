@@ -71,16 +71,16 @@ void Model::take_loss(const TrainingStep& step, ModelOptions& options) const {
   if (step.loss == "output" && !step.mean_of_samples && o.devices.size() > 1)
     fail(ExitCode::usage, "the loss '", step.loss_on, "' of the template's training_info is not known to be a mean over the samples: a batch of it cannot be shared by ", o.devices.size(),
          " devices; ", option("loss"), " names another");
-  o.loss = step.loss;
-  o.loss_assumed = false;
-  o.loss_on.clear();
-  o.ignore_index = step.ignore_index;
+  o.loss.name = step.loss;
+  o.loss.assumed = false;
+  o.loss.on.clear();
+  o.loss.ignore_index = step.ignore_index;
   const Graph graph = state_->plain_source(options)(o.batch);  // with all inputs: the loss that is not set yet may need them
   const std::optional<ValueId> on = graph.find(step.loss_on);
   if (!on) fail("training_info: the loss is computed on '", step.loss_on, "', which the model's graph has not as it is built here; ", option("loss"), " names another");
   // Scores that go into the model's last Softmax are found by themselves.
-  if (logits_of(graph, o)[0] != *on) o.loss_on = step.loss_on;
-  if (step.class_axis && graph[*on].type.shape.rank() > 2) o.class_axis = 1;
+  if (logits_of(graph, o)[0] != *on) o.loss.on = step.loss_on;
+  if (step.class_axis && graph[*on].type.shape.rank() > 2) o.loss.class_axis = 1;
 }
 
 void Model::take_optimizer(const TrainingStep& step, ModelOptions& options) const {
@@ -98,7 +98,7 @@ void Model::take_optimizer(const TrainingStep& step, ModelOptions& options) cons
   options.own_step = true;
   const Graph graph = state_->source(options)(options.plan.batch);
   for (const ValueId v : trainable_parameters(graph))
-    if (std::ranges::none_of(step.trained, [&](const auto& t) { return t.weight == graph[v].name; })) options.plan.freeze.push_back(graph[v].name);
+    if (std::ranges::none_of(step.trained, [&](const auto& t) { return t.weight == graph[v].name; })) options.plan.trained.freeze.push_back(graph[v].name);
 }
 
 namespace {
@@ -116,7 +116,7 @@ void describe_loss(const Labels& l, const Graph& graph, const CompileOptions& o,
   step.loss_on = on.name;
   step.ignore_index = l.ignore;
   const bool classes = l.axis >= 0;
-  const char* const more = l.smoothing > 0 ? "label smoothing" : !l.class_weights.empty() ? "weights of classes" : l.weighted ? "weights of samples" : l.probabilities ? "probabilities that no softmax makes" : o.shift_labels ? "shifted labels" : !l.parameters.empty() ? "parameters" : nullptr;
+  const char* const more = l.smoothing > 0 ? "label smoothing" : !l.class_weights.empty() ? "weights of classes" : l.weighted ? "weights of samples" : l.probabilities ? "probabilities that no softmax makes" : o.loss.shift_labels ? "shifted labels" : !l.parameters.empty() ? "parameters" : nullptr;
   if (more) not_written("the loss ", l.loss, " with ", more, " is not written");
   if (shape.rank() < 2 || l.scores.rank() != shape.rank() - 1) not_written("'", on.name, "' ", on.type, " holds its samples in rows of several");
   if (classes && (l.axis != 0 || !l.sample || is_float(l.sample->dtype))) not_written("the loss on '", on.name, "' ", on.type, " has ", l.axis != 0 ? "its classes not on axis 1" : "labels that are no class indices");

@@ -17,7 +17,7 @@ struct TrainingStep {
     double weight_decay = 0, rate = 1;  // times the learning rate
   };
 
-  std::string loss;     // as CompileOptions::loss names it; "output": the algorithm computes it, on `loss_on`
+  std::string loss;     // as LossOptions::name has it; "output": the algorithm computes it, on `loss_on`
   std::string loss_on;  // the value of the model, or of the algorithm, that the loss is computed on
   std::string label;    // the algorithm's input
   std::optional<TensorType> label_sample;  // one sample's labels; of a step that is to be written

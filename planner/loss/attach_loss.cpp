@@ -143,7 +143,7 @@ ValueId distilled(GraphBuilder& b, ValueId student, ValueId teacher, int axis, c
 
 void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samples, const CompileOptions& o, bool accuracy) {
   const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(1, o.batch));
-  const std::optional<Distillation>& distillation = o.distillation;
+  const std::optional<Distillation>& distillation = o.loss.distillation;
   GraphBuilder b(graph, "loss", {});
   const auto means = static_cast<std::int64_t>(losses.size()) + (distillation ? 1 : 0);
   const auto in_step = [&](ValueId mean, std::size_t i) {
@@ -189,7 +189,7 @@ namespace pass_rows {
 namespace {
 
 Graph with_loss(Graph graph, const PassContext& c) {
-  tandem::attach_loss(graph, *c.losses, c.samples, c.options, c.options.accuracy);
+  tandem::attach_loss(graph, *c.losses, c.samples, c.options, c.options.loss.accuracy);
   return graph;
 }
 

@@ -92,7 +92,7 @@ std::string measure_of(std::string_view what, const Labels& loss) {
 
 Graph evaluating(Graph graph, const Losses& losses, const EvaluationOutputs& outputs, const CompileOptions& options, std::int64_t samples) {
   CompileOptions alone = options;
-  alone.distillation.reset();  // is of training
+  alone.loss.distillation.reset();  // is of training
   const std::vector<ValueId> values = logits_of(graph, alone);
   if (!outputs.model)
     std::erase_if(graph.outputs, [&](const GraphOutput& out) {

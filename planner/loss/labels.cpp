@@ -63,9 +63,9 @@ Part part_of(const Pair& models, ValueId value, ValueId in_larger) {
 
 // The axis of a part that an option names as an axis of the value.
 int asked_axis(const CompileOptions& o, const Value& value, const Part& part) {
-  const int rank = value.type.shape.rank(), axis = *o.class_axis < 0 ? *o.class_axis + rank : *o.class_axis;
+  const int rank = value.type.shape.rank(), axis = *o.loss.class_axis < 0 ? *o.loss.class_axis + rank : *o.loss.class_axis;
   if (axis < 1 || axis >= rank)
-    fail(ExitCode::usage, option("class_axis"), " ", *o.class_axis, ": '", value.name, "' is ", value.type, ", expected an axis of 1 to ", rank - 1);
+    fail(ExitCode::usage, option("class_axis"), " ", *o.loss.class_axis, ": '", value.name, "' is ", value.type, ", expected an axis of 1 to ", rank - 1);
   return axis - 1 + part.first;
 }
 
@@ -90,9 +90,9 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   if (l.kind == OutputKind::plain) {
     int wide = 0;
     l.axis = class_axis_of(part, &wide);
-    const int features = wide > 1 && !o.class_axis ? feature_axis(models.graph, value) : -1;
+    const int features = wide > 1 && !o.loss.class_axis ? feature_axis(models.graph, value) : -1;
     if (features > 0) l.axis = features - 1 + part.first;
-    if (o.class_axis)
+    if (o.loss.class_axis)
       l.axis = asked_axis(o, v, part);
     else if (wide > 1)
       l.assumed = concat("the classes of '", v.name, "' ", v.type, " are taken to stand on axis ", l.axis + 1 - part.first,
@@ -100,13 +100,13 @@ void take_classes(Labels& l, const Pair& models, const CompileOptions& o, ValueI
   } else {
     if (s.axis == 0) fail("'", v.name, "': its softmax is over the batch, there are no classes");
     l.axis = s.axis - 1 + part.first;
-    if (o.class_axis && v.type.shape == models.graph[s.logits].type.shape && asked_axis(o, v, part) != l.axis)
-      fail(ExitCode::usage, option("class_axis"), " ", *o.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
+    if (o.loss.class_axis && v.type.shape == models.graph[s.logits].type.shape && asked_axis(o, v, part) != l.axis)
+      fail(ExitCode::usage, option("class_axis"), " ", *o.loss.class_axis, ": the softmax of '", v.name, "' ", v.type, " is over axis ", s.axis);
   }
   l.classes = l.scores[l.axis];
   if (l.classes == 1 && loss_row(l.loss).scores == OutputKind::softmax)
     fail(ExitCode::usage, "'", v.name, "' ", v.type, " holds scores of one class alone, of which the loss ", l.loss, " is always the same; ", option("loss"), " mse is for numbers, binary-cross-entropy for yes and no");
-  if (o.dense_labels || loss_row(l.loss).labels == LabelKind::shares)
+  if (o.loss.dense_labels || loss_row(l.loss).labels == LabelKind::shares)
     l.sample = TensorType{v.type.dtype, l.scores};
   else
     l.sample = TensorType{DType::int64, l.positions() == 1 ? Shape{} : without(l.scores, l.axis)};
@@ -119,8 +119,8 @@ void take_sequence(Labels& l, const Value& value, const CompileOptions& o, const
   l.ignore = static_cast<std::int64_t>(l.values()["padding"]);
   const double blank = l.values()["blank"];
   if (blank < -static_cast<double>(l.classes) || blank >= static_cast<double>(l.classes)) fail(ExitCode::usage, "loss ", l.loss, ": blank is ", blank, ", '", value.name, "' has ", l.classes, " classes");
-  if (!o.label_length) l.assumed = concat("rows of labels are taken to be half as long as the ", l.scores[0], " places of '", l.value, "': data says how long they are");
-  l.sample = TensorType{DType::int64, Shape{std::max<std::int64_t>(1, o.label_length.value_or(l.scores[0] / 2))}};
+  if (!o.loss.label_length) l.assumed = concat("rows of labels are taken to be half as long as the ", l.scores[0], " places of '", l.value, "': data says how long they are");
+  l.sample = TensorType{DType::int64, Shape{std::max<std::int64_t>(1, o.loss.label_length.value_or(l.scores[0] / 2))}};
 }
 
 // A loss that a file computes: whoever gave the graph has put it there, with inputs for its labels and weights.
@@ -141,7 +141,7 @@ void take_file(Labels& l, const Pair& models, ValueId value, const LossTerm& ter
 }
 
 Labels labels_of(const Pair& models, const CompileOptions& o) {
-  const LossTerm term = parse_loss(o.loss)[0];
+  const LossTerm term = parse_loss(o.loss.name)[0];
   const LossRow& row = loss_row(term.loss);
   const Graph& graph = models.graph;
   const ValueId value = loss_value(graph, o);
@@ -150,7 +150,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   l.share = term.weight;
   l.parameters = term.parameters;
   if (l.own()) return l;
-  l.weighted = o.sample_weights.value_or(false);
+  l.weighted = o.loss.sample_weights.value_or(false);
   if (l.of_file()) return l;  // take_file does the rest
   const bool sequence = row.over == LossOver::sequence, classes = row.over == LossOver::classes || sequence;
   const ValueId seen = classes ? s.logits : value;
@@ -183,7 +183,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   }
   const bool indices = row.labels == LabelKind::binary && l.scores.elements() == 1;  // 0 and 1
   l.classes = indices ? 2 : 0;
-  l.sample = indices && !o.dense_labels ? TensorType{DType::int64, {}} : alike;
+  l.sample = indices && !o.loss.dense_labels ? TensorType{DType::int64, {}} : alike;
   return l;
 }
 
@@ -195,31 +195,31 @@ constexpr std::int64_t ignored_ahead = -100;  // behind the last place, as PyTor
 void take_options(Losses& losses, const CompileOptions& o) {
   std::string names;
   for (const Labels& l : losses) names += concat(names.empty() ? "" : ", ", l.loss);
-  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) fail(ExitCode::usage, option("label_smoothing"), " ", o.label_smoothing, ", expected 0 or more, below 1");
-  for (const double w : o.class_weights)
+  if (!(o.loss.smoothing >= 0 && o.loss.smoothing < 1)) fail(ExitCode::usage, option("label_smoothing"), " ", o.loss.smoothing, ", expected 0 or more, below 1");
+  for (const double w : o.loss.class_weights)
     if (!(w >= 0 && w < std::numeric_limits<float>::max())) fail(ExitCode::usage, option("class_weights"), ": ", w, ", expected numbers of 0 or more");
-  bool smooth = o.label_smoothing == 0, ignores = !o.ignore_index && !o.shift_labels, weighs = o.class_weights.empty(), samples = !o.sample_weights.value_or(false);
+  bool smooth = o.loss.smoothing == 0, ignores = !o.loss.ignore_index && !o.loss.shift_labels, weighs = o.loss.class_weights.empty(), samples = !o.loss.sample_weights.value_or(false);
   for (Labels& l : losses) {
     samples = samples || !l.own();
-    if (o.label_smoothing > 0 && (l.loss == "softmax-cross-entropy" || l.loss == "binary-cross-entropy")) {
-      l.smoothing = o.label_smoothing;
+    if (o.loss.smoothing > 0 && (l.loss == "softmax-cross-entropy" || l.loss == "binary-cross-entropy")) {
+      l.smoothing = o.loss.smoothing;
       smooth = true;
     }
-    if ((o.ignore_index || o.shift_labels) && l.axis >= 0 && is_index(l)) {
-      if (o.shift_labels && l.sample->shape.rank() != 1)
+    if ((o.loss.ignore_index || o.loss.shift_labels) && l.axis >= 0 && is_index(l)) {
+      if (o.loss.shift_labels && l.sample->shape.rank() != 1)
         fail(ExitCode::usage, option("shift_labels"), ": labels of '", l.value, "' are ", *l.sample, " per sample, expected one for each of a row of places");
-      l.ignore = o.ignore_index.value_or(ignored_ahead);
+      l.ignore = o.loss.ignore_index.value_or(ignored_ahead);
       ignores = true;
     }
-    if (!o.class_weights.empty() && l.classes > 0) {
-      if (static_cast<std::int64_t>(o.class_weights.size()) != l.classes)
-        fail(ExitCode::usage, option("class_weights"), ": ", o.class_weights.size(), " weights, '", l.value, "' has ", l.classes, " classes");
-      l.class_weights = o.class_weights;
+    if (!o.loss.class_weights.empty() && l.classes > 0) {
+      if (static_cast<std::int64_t>(o.loss.class_weights.size()) != l.classes)
+        fail(ExitCode::usage, option("class_weights"), ": ", o.loss.class_weights.size(), " weights, '", l.value, "' has ", l.classes, " classes");
+      l.class_weights = o.loss.class_weights;
       weighs = true;
     }
   }
   if (!smooth) fail(ExitCode::usage, option("label_smoothing"), ": loss ", names, " takes none; softmax-cross-entropy and binary-cross-entropy do");
-  if (!ignores) fail(ExitCode::usage, o.ignore_index ? option("ignore_index") : option("shift_labels"), ": loss ", names, " has no labels that are class indices");
+  if (!ignores) fail(ExitCode::usage, o.loss.ignore_index ? option("ignore_index") : option("shift_labels"), ": loss ", names, " has no labels that are class indices");
   if (!weighs) fail(ExitCode::usage, option("class_weights"), ": loss ", names, " has no classes");
   if (!samples) fail(ExitCode::usage, option("sample_weights"), ": the model computes its loss itself, which cannot be weighted");
 }
@@ -229,7 +229,7 @@ void take_options(Losses& losses, const CompileOptions& o) {
 namespace {
 
 Losses losses_of(const Pair& models, const CompileOptions& o) {
-  const std::vector<LossTerm> terms = parse_loss(o.loss);
+  const std::vector<LossTerm> terms = parse_loss(o.loss.name);
   Losses losses;
   for (const CompileOptions& one : options_of_losses(o)) {
     const LossTerm& term = terms[losses.size()];
@@ -250,7 +250,7 @@ Losses losses_of(const Pair& models, const CompileOptions& o) {
 }  // namespace
 
 Losses losses_of(const GraphSource& source, const CompileOptions& o) {
-  parse_loss(o.loss);
+  parse_loss(o.loss.name);
   return losses_of(pair_of(source, o), o);
 }
 
@@ -259,7 +259,7 @@ Labels labels_of(const GraphSource& source, const CompileOptions& o) {
 }
 
 std::string loss_of_one_number(const GraphSource& source, const CompileOptions& o) {
-  if (!o.loss_assumed) return "";
+  if (!o.loss.assumed) return "";
   const Pair models = pair_of(source, o);
   const auto seen = [&](const Graph& graph) { return find_scores(graph, loss_value(graph, o), loss_row("softmax-cross-entropy")); };
   const FinalScores scores = seen(models.graph);
@@ -271,10 +271,10 @@ std::string loss_of_one_number(const GraphSource& source, const CompileOptions& 
 }
 
 std::string fit_labels(const GraphSource& source, CompileOptions& o, const TensorType& sample) {
-  const LossRow& row = loss_row(parse_loss(o.loss)[0].loss);
+  const LossRow& row = loss_row(parse_loss(o.loss.name)[0].loss);
   if (row.labels == LabelKind::none) return "";
   if (row.labels == LabelKind::sequence) {
-    o.label_length = sample.shape.elements();
+    o.loss.label_length = sample.shape.elements();
     return "";
   }
   const Pair models = pair_of(source, o);
@@ -284,7 +284,7 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   const Shape given = without_ones(sample.shape);
   std::vector<int> fitting;  // axes of the value
   int usual = -1;            // where the classes stand if nothing says otherwise
-  if (l.axis >= 0 && l.kind == OutputKind::plain && !o.class_axis) {
+  if (l.axis >= 0 && l.kind == OutputKind::plain && !o.loss.class_axis) {
     const Value& value = models.graph[loss_value(models.graph, first)];
     const int last = value.type.shape.rank() - 1, first = l.scores.rank() - last;  // that the value's axis 1 is
     usual = l.axis + 1 - first;
@@ -293,16 +293,16 @@ std::string fit_labels(const GraphSource& source, CompileOptions& o, const Tenso
   }
   const bool indices = !is_float(sample.dtype) && (!fitting.empty() || (l.axis >= 0 && without_ones(without(l.scores, l.axis)) == given));
   if (l.axis < 0)
-    o.dense_labels = o.dense_labels || is_float(l.sample->dtype) || is_float(sample.dtype);
+    o.loss.dense_labels = o.loss.dense_labels || is_float(l.sample->dtype) || is_float(sample.dtype);
   else
-    o.dense_labels = o.dense_labels || is_float(sample.dtype) || (!indices && have > 1 && have == l.scores.elements());
-  if (o.dense_labels || fitting.empty()) return "";
+    o.loss.dense_labels = o.loss.dense_labels || is_float(sample.dtype) || (!indices && have > 1 && have == l.scores.elements());
+  if (o.loss.dense_labels || fitting.empty()) return "";
   const int taken = std::find(fitting.begin(), fitting.end(), usual) != fitting.end() ? usual : fitting[0];
   const std::string assumed = fitting.size() == 1 || l.assumed.empty()
                                   ? ""
                                   : concat("labels ", sample, " fit classes on axis ", fitting[0], " and on axis ", fitting[1], " of '", l.value,
                                            "': axis ", taken, " is taken; ", option("class_axis"), " names another");
-  if (taken != usual || !l.assumed.empty()) o.class_axis = taken;
+  if (taken != usual || !l.assumed.empty()) o.loss.class_axis = taken;
   return assumed;
 }
 

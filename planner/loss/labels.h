@@ -43,11 +43,11 @@ struct Labels {
   std::int64_t positions() const { return axis < 0 || scores[axis] == 0 ? 1 : scores.elements() / scores[axis]; }
 };
 
-// Of each of the losses that options.loss names. Fails as below, and (usage) on options that none of them takes.
+// Of each of the losses that options.loss.name names. Fails as below, and (usage) on options that none of them takes.
 using Losses = std::vector<Labels>;
 Losses losses_of(const GraphSource& source, const CompileOptions& options);
 
-// Of the first loss that options.loss names, on its output or options.loss_on. Fails (usage) where there is no such loss or value, (model) where the value does not
+// Of the first loss that options.loss.name names, on its output or options.loss.on. Fails (usage) where there is no such loss or value, (model) where the value does not
 // grow with the batch: the model's graphs at two batch sizes show it.
 Labels labels_of(const GraphSource& source, const CompileOptions& options);
 

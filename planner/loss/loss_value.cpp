@@ -84,48 +84,48 @@ int feature_axis(const Graph& graph, ValueId value) {
 }
 
 std::vector<CompileOptions> options_of_losses(const CompileOptions& o) {
-  const std::vector<LossTerm> terms = parse_loss(o.loss);
+  const std::vector<LossTerm> terms = parse_loss(o.loss.name);
   std::vector<CompileOptions> list(terms.size(), o);
   for (std::size_t i = 0; i < terms.size(); ++i) {
     CompileOptions& one = list[i];
     const LossTerm& term = terms[i];
-    if (!term.output.empty() && !o.loss_on.empty() && o.loss_on != term.output)
-      fail(ExitCode::usage, option("loss_on"), " ", o.loss_on, ": the loss says that it is computed on '", term.output, "'");
-    if (!term.output.empty()) one.loss_on = term.output;
+    if (!term.output.empty() && !o.loss.on.empty() && o.loss.on != term.output)
+      fail(ExitCode::usage, option("loss_on"), " ", o.loss.on, ": the loss says that it is computed on '", term.output, "'");
+    if (!term.output.empty()) one.loss.on = term.output;
     if (terms.size() == 1) continue;
-    one.loss = term.file.empty() ? term.loss : term.file;
-    const auto form = o.label_forms.find(term.output);
-    one.class_axis = form == o.label_forms.end() ? std::nullopt : form->second.class_axis;
-    one.dense_labels = form != o.label_forms.end() && form->second.dense;
-    one.label_length = form == o.label_forms.end() ? std::nullopt : form->second.label_length;
+    one.loss.name = term.file.empty() ? term.loss : term.file;
+    const auto form = o.loss.label_forms.find(term.output);
+    one.loss.class_axis = form == o.loss.label_forms.end() ? std::nullopt : form->second.class_axis;
+    one.loss.dense_labels = form != o.loss.label_forms.end() && form->second.dense;
+    one.loss.label_length = form == o.loss.label_forms.end() ? std::nullopt : form->second.label_length;
   }
   return list;
 }
 
 ValueId loss_value(const Graph& model, const CompileOptions& o) {
-  const LossTerm term = parse_loss(o.loss)[0];
-  if (const auto computed = term.file.empty() ? std::nullopt : model.find(ValueRole::file_loss, o.loss_on)) return *computed;
+  const LossTerm term = parse_loss(o.loss.name)[0];
+  if (const auto computed = term.file.empty() ? std::nullopt : model.find(ValueRole::file_loss, o.loss.on)) return *computed;
   return model_value(model, o);
 }
 
 ValueId model_value(const Graph& model, const CompileOptions& o) {
   if (model.outputs.empty()) fail("model '", model.name, "' has no output to compute a loss on");
-  if (o.loss_on.empty()) {  // labels that a classifier gives as integers are no scores
+  if (o.loss.on.empty()) {  // labels that a classifier gives as integers are no scores
     const auto floats = std::find_if(model.outputs.begin(), model.outputs.end(), [&](const GraphOutput& out) { return is_float(model[out.value].type.dtype); });
     return floats == model.outputs.end() ? model.outputs[0].value : floats->value;
   }
   for (const ValueId out : model.outputs)
-    if (model[out].name == o.loss_on) return out;
-  const auto found = model.find(o.loss_on);
-  if (!found) fail(ExitCode::usage, option("loss_on"), " ", o.loss_on, ": model '", model.name, "' has no value of that name");
-  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, option("loss_on"), " ", o.loss_on, ": it is ", model[*found].type, ", expected floating point");
+    if (model[out].name == o.loss.on) return out;
+  const auto found = model.find(o.loss.on);
+  if (!found) fail(ExitCode::usage, option("loss_on"), " ", o.loss.on, ": model '", model.name, "' has no value of that name");
+  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, option("loss_on"), " ", o.loss.on, ": it is ", model[*found].type, ", expected floating point");
   return *found;
 }
 
 std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
   std::vector<ValueId> logits;
-  for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss)[0].loss)).logits);
-  if (!o.distillation) return logits;
+  for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss.name)[0].loss)).logits);
+  if (!o.loss.distillation) return logits;
   logits.push_back(scores_behind(model, student_value(model, o)));
   const auto teacher = model.find(ValueRole::teacher);
   if (!teacher) fail("internal: the graph has no scores of a teacher");
@@ -137,7 +137,7 @@ ValueId scores_behind(const Graph& model, ValueId value) { return find_scores(mo
 
 ValueId student_value(const Graph& model, const CompileOptions& o) {
   CompileOptions on = o;
-  if (const LossTerm term = parse_loss(o.loss)[0]; !term.output.empty()) on.loss_on = term.output;
+  if (const LossTerm term = parse_loss(o.loss.name)[0]; !term.output.empty()) on.loss.on = term.output;
   return model_value(model, on);
 }
 

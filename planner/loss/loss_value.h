@@ -26,7 +26,7 @@ int feature_axis(const Graph& graph, ValueId value);
 // The options of each loss alone: its name as `loss`, its output as `loss_on`, its labels' form.
 std::vector<CompileOptions> options_of_losses(const CompileOptions& options);
 
-// The value that options.loss_on names, or the model's first output of floats. Fails (usage).
+// The value that options.loss.on names, or the model's first output of floats. Fails (usage).
 ValueId model_value(const Graph& model, const CompileOptions& options);
 // The same, or what the file gives that computes the loss on it (role file_loss), where the graph has that.
 ValueId loss_value(const Graph& model, const CompileOptions& options);

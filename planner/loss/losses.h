@@ -12,11 +12,11 @@
 
 namespace tandem {
 
-// One loss of CompileOptions::loss, which reads [OUTPUT=]LOSS[:PARAMETER=X]...[*WEIGHT], several separated by commas. LOSS is a
+// One loss of LossOptions::name, which reads [OUTPUT=]LOSS[:PARAMETER=X]...[*WEIGHT], several separated by commas. LOSS is a
 // row's name or a file's, which ends in ".onnx".
 struct LossTerm {
   std::string loss;    // a row's name
-  std::string output;  // the model's value; empty: as CompileOptions::loss_on says. "a+b+c": of triplet, three values
+  std::string output;  // the model's value; empty: as LossOptions::on says. "a+b+c": of triplet, three values
   double weight = 1;   // in the total
   std::string file;    // that computes it; loss is then file_loss
   std::map<std::string, double, std::less<>> parameters;  // those that were given

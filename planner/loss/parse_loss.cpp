@@ -1,4 +1,4 @@
-// CompileOptions::loss as its terms.
+// LossOptions::name as its terms.
 #include <algorithm>
 #include <cctype>
 #include <charconv>

@@ -257,7 +257,7 @@ class DeviceAssembler {
       intervals.push_back({b.bytes, b.first.index, b.last.index});
       owner.push_back(i);
     }
-    const Packing placed = place(intervals, options_.memory_order);
+    const Packing placed = place(intervals, options_.memory.order);
     for (std::size_t i = 0; i < owner.size(); ++i) device_.buffers[owner[i]].offset = placed.offsets[i];
     arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, placed.bytes, placed.lower_bound};
     place_aliases();

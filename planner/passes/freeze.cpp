@@ -18,16 +18,16 @@ bool stays(const Graph& graph, const Node& node, const CompileOptions& o) {
   const auto held = [&](std::size_t i) { return value(i).kind == ValueKind::parameter; };
   if (node.inputs.size() < 5 || !held(3) || !held(4)) return false;
   if (asked(3) && asked(4)) return true;
-  if (matches_any(value(3).name, o.unfreeze) || matches_any(value(4).name, o.unfreeze)) return false;
+  if (matches_any(value(3).name, o.trained.unfreeze) || matches_any(value(4).name, o.trained.unfreeze)) return false;
   return held(1) && held(2) && asked(1) && asked(2);
 }
 
 }  // namespace
 
 void check_patterns(const Graph& model, const CompileOptions& o) {
-  for (const auto& [field, patterns] : {std::pair{"freeze", &o.freeze}, {"unfreeze", &o.unfreeze}})
+  for (const auto& [field, patterns] : {std::pair{"freeze", &o.trained.freeze}, {"unfreeze", &o.trained.unfreeze}})
     for (const std::string& pattern : *patterns) {
-      std::vector<std::string> names = o.tensors;
+      std::vector<std::string> names = o.trained.tensors;
       for (const Value& v : model.values)
         if (v.kind == ValueKind::parameter || v.kind == ValueKind::constant) names.push_back(v.name);
       if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) continue;
@@ -38,13 +38,13 @@ void check_patterns(const Graph& model, const CompileOptions& o) {
 }
 
 bool is_frozen(const std::string& name, const CompileOptions& o) {
-  return matches_any(name, o.freeze) && !matches_any(name, o.unfreeze);
+  return matches_any(name, o.trained.freeze) && !matches_any(name, o.trained.unfreeze);
 }
 
 Graph freeze(const Graph& model, const CompileOptions& o, std::vector<std::string>& warnings) {
   check_patterns(model, o);
   Graph graph = model;
-  if (o.freeze.empty()) return graph;
+  if (o.trained.freeze.empty()) return graph;
   int normalizations = 0;
   for (Node& node : graph.nodes)
     if (node.op->name == "BatchNormalization" && stays(graph, node, o)) {

@@ -105,19 +105,19 @@ Graph run_passes(std::span<const Pass> passes, Graph graph, PassContext& c) {
   Properties held;
   int number = 0;
   const auto tell = [&](const Pass& pass, double seconds) {
-    if (c.options.after_pass) c.options.after_pass({c.samples, number, pass.name, graph, seconds, pass.why});
+    if (c.options.passes.after) c.options.passes.after({c.samples, number, pass.name, graph, seconds, pass.why});
     ++number;
   };
   tell({.name = "model", .why = "as it comes"}, 0);
   for (const Pass& pass : passes) {
     if (pass.when && !pass.when(c)) continue;
-    if (std::ranges::find(c.options.without_passes, pass.name) != c.options.without_passes.end()) continue;
+    if (std::ranges::find(c.options.passes.without, pass.name) != c.options.passes.without.end()) continue;
     if (!pass.needs.without(held).without(unasked).empty()) fail("pass ", pass.name, " stands before what it needs");
     const auto begin = std::chrono::steady_clock::now();
     graph = pass.run(std::move(graph), c);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     held = held.with(pass.gives).without(pass.ends);
-    if (debugging || c.options.verify_passes) check(graph, held, pass, c);
+    if (debugging || c.options.passes.verify) check(graph, held, pass, c);
     tell(pass, took.count());
   }
   return graph;

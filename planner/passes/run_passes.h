@@ -16,9 +16,9 @@ void check_left_out(const std::vector<std::string>& names);
 // Why it does not hold; empty where it does.
 std::string breach_of(Property property, const Graph& graph, const PassContext& context);
 
-// Runs a list. With options.verify_passes, and in debug builds, the graph and all that is said to hold are checked behind every pass; a
-// breach names the pass. Leaves out what options.without_passes names. Calls
-// options.after_pass behind each, and for the graph it begins with (number 0, "model").
+// Runs a list. With options.passes.verify, and in debug builds, the graph and all that is said to hold are checked behind every pass; a
+// breach names the pass. Leaves out what options.passes.without names. Calls
+// options.passes.after behind each, and for the graph it begins with (number 0, "model").
 Graph run_passes(std::span<const Pass> passes, Graph graph, PassContext& context);
 
 }  // namespace tandem

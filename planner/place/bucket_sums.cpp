@@ -64,7 +64,7 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
       groups.push_back({s});
       continue;
     }
-    const std::int64_t limit = std::max(buckets.size() == 1 ? o.first_bucket_bytes : o.bucket_bytes, plan_alignment);
+    const std::int64_t limit = std::max(buckets.size() == 1 ? o.memory.first_bucket_bytes : o.memory.bucket_bytes, plan_alignment);
     if (buckets.empty() || sums[buckets.back()[0]].dtype != sums[s].dtype || sums[buckets.back()[0]].over != sums[s].over || bytes + sums[s].bytes > limit) {
       buckets.emplace_back();
       bytes = 0;

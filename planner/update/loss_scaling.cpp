@@ -22,11 +22,11 @@ ValueId state_of(const Graph& graph) {
 }  // namespace
 
 std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
-  if (!o.loss_scaling) return o.precision == Precision::fp16 ? std::optional(LossScaling{}) : std::nullopt;
-  if (o.loss_scaling->start == 0) return std::nullopt;
-  if (!(o.loss_scaling->start > 0) || o.loss_scaling->interval < 1)
-    fail(ExitCode::usage, "loss scaling starts at ", o.loss_scaling->start, " and doubles after ", o.loss_scaling->interval, " steps: both must be positive");
-  return o.loss_scaling;
+  if (!o.loss.scaling) return o.precision == Precision::fp16 ? std::optional(LossScaling{}) : std::nullopt;
+  if (o.loss.scaling->start == 0) return std::nullopt;
+  if (!(o.loss.scaling->start > 0) || o.loss.scaling->interval < 1)
+    fail(ExitCode::usage, "loss scaling starts at ", o.loss.scaling->start, " and doubles after ", o.loss.scaling->interval, " steps: both must be positive");
+  return o.loss.scaling;
 }
 
 ValueId scaled_loss(Graph& graph, const LossScaling& scaling, ValueId loss) {

@@ -21,7 +21,7 @@ CompileOptions options_in(Precision precision) {
 TEST(CudaPrecision, HalfTrainsAsFloat32OnTheHost) {
   const HostCudaBackend backend(false);
   CompileOptions o = options_in(Precision::fp16);
-  o.loss_scaling = LossScaling{.start = 256};  // far from where these gradients overflow
+  o.loss.scaling = LossScaling{.start = 256};  // far from where these gradients overflow
   for (const auto& [model, steps] : {std::pair<Graph (*)(std::int64_t), int>{mlp, 3}, {normalized, 2}}) {
     const Trained wide = train_on(backend, model, options_in(Precision::fp32), steps, 0.05), half = train_on(backend, model, o, steps, 0.05);
     for (std::size_t s = 0; s < wide.losses.size(); ++s) EXPECT_NEAR(half.losses[s], wide.losses[s], 0.01F * wide.losses[0]) << "step " << s;
@@ -33,7 +33,7 @@ TEST(CudaPrecision, HalfTrainsAsFloat32OnTheHost) {
 TEST(CudaPrecision, OverflowsAreSkippedOnTheHost) {
   const HostCudaBackend backend(false);
   CompileOptions o = options_in(Precision::fp16);
-  o.loss_scaling = LossScaling{.start = 0x1p40};
+  o.loss.scaling = LossScaling{.start = 0x1p40};
   const Trained run = train_on(backend, mlp, o, 2, 0.05);
   EXPECT_EQ(run.scales, (std::vector<float>{0x1p40F, 0x1p39F}));
   expect_same_bits(values_of(mlp(1)), run.replicas[0]);
@@ -48,8 +48,8 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
       for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
       o.precision = precision;
       o.optimizer = optimizer_defaults(optimizer);
-      o.freeze = {"b1"};  // what is not updated is cast
-      o.loss_scaling = LossScaling{.start = 0x1p20};
+      o.trained.freeze = {"b1"};  // what is not updated is cast
+      o.loss.scaling = LossScaling{.start = 0x1p20};
       std::vector<Trained> runs;
       for (const bool copies : {true, false}) {
         backend.refused = [copies = copies](const KernelRequest& r) { return !copies && r.op.ends_with("Update"); };
@@ -98,7 +98,7 @@ TEST(CudaPrecision, CastsAroundNormalizationsAndLossesAreTheirKernels) {
     CompileOptions o = options_for(6, devices);
     for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
     o.precision = precision;
-    o.loss_scaling = LossScaling{.start = 256};
+    o.loss.scaling = LossScaling{.start = 256};
     std::vector<Trained> runs;
     std::vector<std::ptrdiff_t> casts;
     for (const bool folded : {false, true}) {
@@ -120,7 +120,7 @@ TEST(CudaPrecision, CastsAroundNormalizationsAndLossesAreTheirKernels) {
 TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
   HostCudaBackend backend(false);
   CompileOptions o = options_in(Precision::fp16);
-  o.loss_scaling = LossScaling{.start = 256};
+  o.loss.scaling = LossScaling{.start = 256};
   std::vector<Trained> runs;
   for (const auto& [sums, normalized] : {std::pair{false, false}, {true, false}, {true, true}}) {
     backend.refused = [sums = sums, normalized = normalized](const KernelRequest& r) {
@@ -203,7 +203,7 @@ TEST_P(GpuPrecision, TrainsAsTheCpuDoesInFloat32) {
     CompileOptions cpu = options_for(32, shares), gpu = cpu;
     cpu.synchronize_batch_norm = gpu.synchronize_batch_norm = devices > 1;
     gpu.precision = format.precision;
-    if (format.precision == Precision::fp16) gpu.loss_scaling = LossScaling{.start = 1024};  // far from where steps are skipped
+    if (format.precision == Precision::fp16) gpu.loss.scaling = LossScaling{.start = 1024};  // far from where steps are skipped
     for (DeviceSpec& d : gpu.devices) d.id = {"cuda", 0};
     const Trained wanted = train_on(cpu_backend(), model, cpu, steps, 0.05), got = train_on(*backend, model, gpu, steps, 0.05);
     for (std::size_t s = 0; s < wanted.losses.size(); ++s)

@@ -38,7 +38,7 @@ void train(Model& model, std::int64_t own_batch, std::uint64_t way) {
   const std::int64_t batches[] = {own_batch, own_batch, 3};
   options.plan.batch = choose(way, batches);
   options.plan.mode = choose(way, {PlanMode::training, PlanMode::training, PlanMode::training, PlanMode::inference});
-  options.plan.loss = choose(way, {"mse", "softmax-cross-entropy", "l1", "output", "binary-cross-entropy"});
+  options.plan.loss.name = choose(way, {"mse", "softmax-cross-entropy", "l1", "output", "binary-cross-entropy"});
   options.plan.precision = choose(way, {Precision::fp32, Precision::fp32, Precision::fp32, Precision::bf16});
   options.plan.optimizer = optimizer_defaults(choose(way, {"sgd", "sgd", "adamw", "rmsprop"}));
   options.plan.optimizer.momentum = 0.9;

@@ -161,7 +161,7 @@ void plan(const Graph& graph, PlanMode mode) {
   CompileOptions o;
   o.mode = mode;
   o.batch = 1;
-  o.loss = "output";
+  o.loss.name = "output";
   o.devices = {{{backend->name(), 0}}};
   compile([&](std::int64_t) { return graph; }, o, backends);
 }

@@ -164,9 +164,9 @@ CompileOptions options_for(const Shares& shares, PlanMode mode) {
   o.mode = mode;
   o.batch = shares.batch;
   for (std::size_t d = 0; d < shares.weights.size(); ++d) o.devices.push_back({{"cpu", static_cast<int>(d)}, shares.weights[d]});
-  o.loss = "mse";
+  o.loss.name = "mse";
   o.optimizer.momentum = 0.9;
-  o.free_memory.assign(o.devices.size(), std::int64_t{1} << 60);
+  o.memory.free.assign(o.devices.size(), std::int64_t{1} << 60);
   return o;
 }
 
@@ -297,7 +297,7 @@ void plan_all(const std::filesystem::path& folder, std::size_t few) {
         std::string why = "no loss";
         for (const char* loss : {"softmax-cross-entropy", "mse"})
           if (!why.empty()) {
-            o.loss = one.loss = loss;
+            o.loss.name = one.loss.name = loss;
             why = refusal(source, one);
           }
         if (!why.empty()) continue;

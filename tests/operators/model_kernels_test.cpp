@@ -103,7 +103,7 @@ TEST(ModelKernels, WhatIsDescribedIsWhatIsMade) {
           o.devices = {{{"cpu", 0}}};
           o.optimizer.momentum = 0.9;
           o.precision = precision;
-          o.free_memory = {std::int64_t{1} << 60};
+          o.memory.free = {std::int64_t{1} << 60};
           compile([&](std::int64_t n) { return file.graph({.batch = n}); }, o, backends);
         }
       }

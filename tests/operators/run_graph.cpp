@@ -30,7 +30,7 @@ GraphRun::GraphRun(const Graph& graph, LayoutPreference layout) { compile(graph,
 
 GraphRun::GraphRun(const Graph& graph, const std::vector<std::string>& gradients) {
   CompileOptions o = one_device(PlanMode::training, LayoutPreference::blocked);
-  o.loss = "output";
+  o.loss.name = "output";
   o.keep_gradients = gradients;
   compile(graph, o);
 }

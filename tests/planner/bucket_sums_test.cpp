@@ -42,8 +42,8 @@ Graph with_sums() {
 
 TEST(BucketSums, GatherWhatMayWait) {
   CompileOptions o;
-  o.first_bucket_bytes = 64;
-  o.bucket_bytes = 128;
+  o.memory.first_bucket_bytes = 64;
+  o.memory.bucket_bytes = 128;
   const Graph got = passed("bucket_sums", with_sums(), {.options = o});
   verify(got);
   std::vector<std::string> sums;
@@ -61,7 +61,7 @@ TEST(BucketSums, GatherWhatMayWait) {
 // Addends that lie along another axis of the mesh are summed by other devices.
 TEST(BucketSums, ApartWhereOtherDevicesSum) {
   CompileOptions o;
-  o.first_bucket_bytes = o.bucket_bytes = 1 << 20;
+  o.memory.first_bucket_bytes = o.memory.bucket_bytes = 1 << 20;
   Graph g = with_sums();
   const auto buckets = [&] {
     const Graph got = passed("bucket_sums", g, {.options = o});
@@ -79,7 +79,7 @@ TEST(BucketSums, ApartWhereOtherDevicesSum) {
 // Largest numbers are taken once, behind the last of them, and break no bucket of sums.
 TEST(BucketSums, LargestNumbersWaitForTheLast) {
   CompileOptions o;
-  o.first_bucket_bytes = o.bucket_bytes = 1 << 20;
+  o.memory.first_bucket_bytes = o.memory.bucket_bytes = 1 << 20;
   Graph g = with_sums();
   for (Node& node : g.nodes)
     if (node.op->name == "AllReduce" && (g[node.outputs[0]].of == "b" || g[node.outputs[0]].of == "d")) node.attributes.set("max", std::int64_t{1});

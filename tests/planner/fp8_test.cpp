@@ -56,7 +56,7 @@ struct Fp8 : testing::Test {
   // As it stood behind that pass.
   static Graph behind(std::string_view pass, Graph (*model)(std::int64_t), CompileOptions o) {
     Graph graph;
-    o.after_pass = [&](const PassResult& r) {
+    o.passes.after = [&](const PassResult& r) {
       if (r.name == pass) graph = r.graph;
     };
     plan_of(model, o);

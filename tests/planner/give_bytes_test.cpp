@@ -59,7 +59,7 @@ TEST(GivenBytes, PredictionsAreTheSame) {
   o.mode = PlanMode::inference;
   o.batch = 4;
   o.devices = {{{"cpu", 0}}};
-  o.verify_passes = true;
+  o.passes.verify = true;
   const Backend* backends[] = {&cpu_backend()};
   for (const bool last : {false, true}) {
     o.given_bytes["x"] = bytes_of_x(last);

@@ -40,9 +40,9 @@ GraphSource source_of(const Row& row) {
 CompileOptions options_of(const Row& row) {
   CompileOptions o;
   o.batch = 4;
-  o.loss = row.loss;
-  o.class_axis = row.class_axis;
-  o.dense_labels = row.dense;
+  o.loss.name = row.loss;
+  o.loss.class_axis = row.class_axis;
+  o.loss.dense_labels = row.dense;
   return o;
 }
 
@@ -187,8 +187,8 @@ TEST_P(FitRows, ChooseTheAxisByTheLabels) {
   const Row model{row.name, row.x, row.make, ce, {}, false, ""};
   CompileOptions o = options_of(model);
   const std::string assumed = fit_labels(source_of(model), o, row.given);
-  EXPECT_EQ(o.class_axis, row.class_axis);
-  EXPECT_EQ(o.dense_labels, row.dense);
+  EXPECT_EQ(o.loss.class_axis, row.class_axis);
+  EXPECT_EQ(o.loss.dense_labels, row.dense);
   EXPECT_EQ(!assumed.empty(), row.says) << assumed;
   if (row.says) {
     EXPECT_NE(assumed.find(concat("axis ", *row.class_axis, " is taken; option class_axis names another")), std::string::npos) << assumed;
@@ -231,7 +231,7 @@ TEST(Labels, OneNumberHasALossOfItsOwn) {
     const Row row{"", r.x, r.make, ce, {}, false, ""};
     CompileOptions o = options_of(row);
     EXPECT_EQ(loss_of_one_number(source_of(row), o), "");
-    o.loss_assumed = true;
+    o.loss.assumed = true;
     EXPECT_EQ(loss_of_one_number(source_of(row), o), r.wanted) << to_string(r.x);
   }
 }
@@ -300,7 +300,7 @@ TEST(Labels, IntegersAreNoScores) {
 TEST(Labels, TheLossMayStandOnAnyValue) {
   const Row row{"", {6}, mean, ce, {}, false, ""};
   CompileOptions o = options_of(row);
-  o.loss_on = "inner";
+  o.loss.on = "inner";
   const Labels l = labels_of(source_of(row), o);
   EXPECT_EQ(l.value, "inner");
   EXPECT_EQ(text_of(l), "[6] 0 int64[] 6");

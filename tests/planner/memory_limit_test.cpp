@@ -170,7 +170,7 @@ TEST(MemoryLimit, ADeviceIsAskedByItsOwnProcess) {
   EXPECT_EQ(free_memory(o.devices, {2, 2}, backends), (std::vector<std::int64_t>{0, 0, 7, 7}));
   EXPECT_EQ(backend.asked, (std::vector<int>{2, 3}));
   backend.asked.clear();
-  o.free_memory = {1024 * mebibyte, 1024 * mebibyte, 2 * mebibyte, -1};
+  o.memory.free = {1024 * mebibyte, 1024 * mebibyte, 2 * mebibyte, -1};
   const auto planned = [&] {
     try {
       compile(layer, o, backends);
@@ -180,7 +180,7 @@ TEST(MemoryLimit, ADeviceIsAskedByItsOwnProcess) {
     return std::string();
   };
   EXPECT_TRUE(has(planned(), "device cpu:2 needs ")) << planned();
-  o.free_memory[2] = 1024 * mebibyte;
+  o.memory.free[2] = 1024 * mebibyte;
   EXPECT_EQ(planned(), "");
   EXPECT_EQ(backend.asked, std::vector<int>());
 }

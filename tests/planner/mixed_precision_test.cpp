@@ -176,7 +176,7 @@ TEST(LossScaling, ScalesAndUnscales) {
   for (const char* optimizer : {"sgd", "adam", "rmsprop"}) {
     CompileOptions plain = options(exact), scaled = plain;
     plain.optimizer = scaled.optimizer = optimizer_defaults(optimizer);
-    scaled.loss_scaling = LossScaling{.start = 1024, .interval = 4};
+    scaled.loss.scaling = LossScaling{.start = 1024, .interval = 4};
     const Trained a = train(mlp, plain, 10, 0.01), b = train(mlp, scaled, 10, 0.01);
     for (std::size_t s = 0; s < a.losses.size(); ++s) EXPECT_NEAR(b.losses[s], a.losses[s], 1e-5F * a.losses[s]) << optimizer << ", step " << s;
     EXPECT_EQ(b.scales, (std::vector<float>{1024, 1024, 1024, 1024, 2048, 2048, 2048, 2048, 4096, 4096})) << optimizer;
@@ -205,7 +205,7 @@ Graph loud(std::int64_t n) {
 TEST(LossScaling, StepsThatOverflowAreSkipped) {
   for (const std::vector<double>& weights : {std::vector<double>{1}, {3, 1}, {1, 0, 2}}) {
     CompileOptions o = options(exact, weights);
-    o.loss_scaling = LossScaling{.start = 0x1p127, .interval = 2000};
+    o.loss.scaling = LossScaling{.start = 0x1p127, .interval = 2000};
     o.optimizer = optimizer_defaults("adam");
     const Trained skipped = train(loud, o, 1, 0.05);
     for (const auto& replica : skipped.replicas) expect_same_bits(values_of(loud(1)), replica);

@@ -183,7 +183,7 @@ TEST(AddGradients, OfPartsAreJoined) {
 TEST(AddGradients, OfAScaledLossTellTheScale) {
   std::vector<std::string> warnings;
   CompileOptions o;
-  o.loss_scaling = LossScaling{};
+  o.loss.scaling = LossScaling{};
   const Graph got = passed("add_gradients", squares(), {.options = o, .warnings = &warnings});
   EXPECT_EQ(expression(got, output_as(got, ValueRole::metric, "loss_scale")), "LossScale(tandem.loss_scale)");
   EXPECT_EQ(got[*got.find(ValueRole::optimizer_state)].name, "tandem.loss_scale");

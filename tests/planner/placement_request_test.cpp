@@ -91,8 +91,8 @@ TEST_P(StagesOfSamples, TrainAsOneDevice) {
                                                                           .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}},
                                                                           .values = {{"x", {split}}}});
   for (CompileOptions* o : {&one, &many}) {
-    o->label_smoothing = GetParam().smoothing;
-    if (GetParam().weighted) o->class_weights = {1, 2, 3, 4, 5};
+    o->loss.label_smoothing = GetParam().smoothing;
+    if (GetParam().weighted) o->loss.class_weights = {1, 2, 3, 4, 5};
   }
   const Trained got = train(mlp, many, 5, 0.1);
   expect_close(got, train(mlp, one, 5, 0.1));
@@ -127,7 +127,7 @@ TEST(PlacementRequest, WhatDevicesComputeAlikeIsByOneKernel) {
   cpu.seconds = [&](const KernelDescription&) { return 1e-6 * (1 + static_cast<double>(random() % 100)); };
   const Backend* backends[] = {&cpu};
   CompileOptions o = placed(2, {.groups = {group_of("all", {{"columns", {1, 1}}}, 0, 2)}, .nodes = {}, .values = {{"w1", {split}}, {"w1b", {split}}}});
-  o.autotune = true;
+  o.tuning.autotune = true;
   const Plan plan = compile(dropping, o, backends);
   const auto kernels = [&](int device) {
     std::vector<std::string> list;

@@ -274,7 +274,7 @@ TEST(Placement, OwnLossesAreOfTheWholeBatch) {
   } const rows[] = {{mean_of_some, 0}, {mean_of_squares, 0}, {by_the_largest, 1}};
   for (const auto& row : rows) {
     CompileOptions one = options_for(6, {1}), two = options_for(6, {2, 1});
-    one.loss = two.loss = "output";
+    one.loss.name = two.loss.name = "output";
     const Trained got = train(row.model, two, 5, 0.1);
     expect_close(got, train(row.model, one, 5, 0.1));
     EXPECT_EQ(exchanges_of(got.plan)[0].count("all_gather"), row.gathers);
@@ -335,7 +335,7 @@ TEST(Placement, SampledImagesTrainByTheirSamples) {
 TEST(Placement, OfSamplesIsAsTheRulesSay) {
   std::map<std::string, std::string> placements;
   CompileOptions o = options_for(6, {2, 1, 0});
-  o.after_pass = [&](const PassResult& r) {
+  o.passes.after = [&](const PassResult& r) {
     for (std::size_t i = 0; i < r.graph.values.size(); ++i) placements[r.graph.values[i].name] = to_string(r.graph.values[i].placement, r.graph.groups);
   };
   const Backend* backends[] = {&cpu_backend()};

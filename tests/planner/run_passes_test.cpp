@@ -11,7 +11,7 @@ using namespace small_models;
 
 TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
   CompileOptions o;
-  o.verify_passes = true;
+  o.passes.verify = true;
   PassContext c{.options = o, .samples = 2};
   const auto run = [&](Pass pass) { return run_passes(std::span(&pass, 1), mlp(2), c); };
   const auto lose = [](Graph g, PassContext&) {
@@ -38,7 +38,7 @@ class WithoutPasses : public testing::TestWithParam<LeftOut> {};
 
 TEST_P(WithoutPasses, RefusesWhatNoPlanCanBeWithout) {
   CompileOptions o = options_for(6, {1});
-  o.without_passes = {GetParam().pass};
+  o.passes.without = {GetParam().pass};
   const Backend* backends[] = {&cpu_backend()};
   expect_error(GetParam().error, [&] { compile(mlp, o, backends); });
 }
@@ -62,8 +62,8 @@ TEST(LeavingPassesOut, LeavesPlansSound) {
           CompileOptions o = options_for(6, model == normalized ? std::vector<double>{2, 1} : std::vector<double>{1});
           o.mode = mode;
           o.precision = precision;
-          o.without_passes = {std::string(pass.name)};
-          o.after_pass = [&](const PassResult& r) { EXPECT_NE(r.name, pass.name); };
+          o.passes.without = {std::string(pass.name)};
+          o.passes.after = [&](const PassResult& r) { EXPECT_NE(r.name, pass.name); };
           EXPECT_NO_THROW(compile(model, o, backends)) << to_string(precision);
           ++left_out;
         }
@@ -74,7 +74,7 @@ TEST(LeavingPassesOut, LeavesPlansSound) {
 TEST(RunPasses, TellsOfEachGraph) {
   CompileOptions o = options_for(6, {2, 1, 0});
   std::map<std::int64_t, std::vector<std::string>> told;
-  o.after_pass = [&](const PassResult& r) {
+  o.passes.after = [&](const PassResult& r) {
     EXPECT_EQ(r.number, static_cast<int>(told[r.samples].size()));
     told[r.samples].emplace_back(r.name);
     EXPECT_NE(print(r.graph), "");

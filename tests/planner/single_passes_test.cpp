@@ -112,17 +112,17 @@ const Row rows[] = {
     {"bytes_in_another_order_are_turned_first", "give_bytes", "given x float32[2,3,4]\ny = Relu(x)\ngives y\n",
      [](PassInput& in) { in.options.given_bytes["x"] = {.perm = {0, 2, 1}, .axis = 1, .table = std::vector<float>(256)}; },
      "given x uint8[2,4,3]\nv0 = Transpose(x) {perm=[0,2,1]}\nv1 = LookUp(v0, x/table) {axis=1}\nv2 = Relu(v1)\ngives v2\n"},
-    {"frozen_scale_and_bias_keep_the_statistics", "freeze", normalized, [](PassInput& in) { in.options.freeze = {"scale", "bias"}; },
+    {"frozen_scale_and_bias_keep_the_statistics", "freeze", normalized, [](PassInput& in) { in.options.trained.freeze = {"scale", "bias"}; },
      "given x float32[2,3,4,4]\nkept scale float32[3]\nkept bias float32[3]\nkept mean float32[3]\nkept variance float32[3]\n"
      "v0 = BatchNormalization(x, scale, bias, mean, variance) {epsilon=0.5 frozen=1}\ngives v0\n",
      {"frozen: 1 BatchNormalization normalizes with running statistics, which stay as they are (to train with those of the batch: option unfreeze their names)"}},
-    {"frozen_scale_alone_is_a_parameter_less", "freeze", normalized, [](PassInput& in) { in.options.freeze = {"scale"}; },
+    {"frozen_scale_alone_is_a_parameter_less", "freeze", normalized, [](PassInput& in) { in.options.trained.freeze = {"scale"}; },
      "given x float32[2,3,4,4]\nkept scale float32[3]\ntrained bias float32[3]\nkept mean float32[3]\nkept variance float32[3]\n"
      "v0 = BatchNormalization(x, scale, bias, mean, variance) {epsilon=0.5}\ngives v0\n"},
     {"unfrozen_statistics_follow_the_batch", "freeze", normalized,
      [](PassInput& in) {
-       in.options.freeze = {"*"};
-       in.options.unfreeze = {"mean"};
+       in.options.trained.freeze = {"*"};
+       in.options.trained.unfreeze = {"mean"};
      },
      "given x float32[2,3,4,4]\nkept scale float32[3]\nkept bias float32[3]\nkept mean float32[3]\nkept variance float32[3]\n"
      "v0 = BatchNormalization(x, scale, bias, mean, variance) {epsilon=0.5}\ngives v0\n"},
@@ -207,7 +207,7 @@ TEST(SinglePass, SaysWhatItCannot) {
   bytes.options.given_bytes["z"] = {.table = std::vector<float>(256)};
   expect_error("has no input 'z' to be given as bytes", [&] { passed("give_bytes", parse("graph m\ngiven x float32[2]\ngives x"), bytes); });
   PassInput frozen;
-  frozen.options.freeze = {"bais"};
+  frozen.options.trained.freeze = {"bais"};
   expect_error("did you mean 'bias'?", [&] { passed("freeze", parse(normalized), frozen); });
   PassInput groups;
   groups.options.precision = Precision::fp8;

@@ -151,9 +151,9 @@ inline CompileOptions options_for(std::int64_t batch, const std::vector<double>&
   o.batch = batch;
   for (std::size_t d = 0; d < weights.size(); ++d) o.devices.push_back({{"cpu", static_cast<int>(d)}, weights[d]});
   o.optimizer.momentum = 0.9;
-  o.first_bucket_bytes = 1024;
-  o.bucket_bytes = 4096;
-  o.verify_passes = true;
+  o.memory.first_bucket_bytes = 1024;
+  o.memory.bucket_bytes = 4096;
+  o.passes.verify = true;
   return o;
 }
 

@@ -85,7 +85,7 @@ TEST(ChannelSums, GoByTimeWhereABackendIsNotSure) {
   const auto summed = [&](bool timed, double seconds_of_sums) {
     backend.seconds = [=](const KernelDescription& d) { return d.inputs.size() == 2 && d.outputs.size() == 3 ? seconds_of_sums : 1e-6; };
     CompileOptions o = options_for(6, {1});
-    o.autotune = timed;
+    o.tuning.autotune = timed;
     const std::vector<Step> steps = compile(chain, o, backends).devices[0].steps;
     return std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; });
   };

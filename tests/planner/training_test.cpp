@@ -91,7 +91,7 @@ TEST(Training, WarnsOfParametersThatTheLossDoesNotReach) {
   const std::string one_output = "the loss is that of the model's first output 'Gemm0'; not of 'Gemm1' (option loss_on names another)";
   EXPECT_EQ(compile(two_heads, o, backends).warnings,
             (Warnings{"of the model", "the loss does not depend on 'w2': it keeps its value", one_output}));
-  o.freeze = {"w2"};  // asked for
+  o.trained.freeze = {"w2"};  // asked for
   EXPECT_EQ(compile(two_heads, o, backends).warnings, (Warnings{"of the model", one_output}));
   o.mode = PlanMode::inference;
   EXPECT_EQ(compile(two_heads, o, backends).warnings, Warnings{});

@@ -56,7 +56,7 @@ TEST(GroupUpdates, OneForEachBucket) {
     for (const char* const name : {"mean", "variance", "mean"}) statistic(name, value);
     Graph appended = passed("append_updates", g);
     CompileOptions o;
-    o.first_bucket_bytes = o.bucket_bytes = 90000;
+    o.memory.first_bucket_bytes = o.memory.bucket_bytes = 90000;
     if (summed) appended = passed("bucket_sums", std::move(appended), {.options = o});
     const Graph got = passed("group_updates", std::move(appended), {.fuses = fuses});
     std::vector<std::string> updates;

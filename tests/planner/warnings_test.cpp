@@ -51,7 +51,7 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   }
   CompileOptions options;
   options.synchronize_batch_norm = row.synchronised;
-  options.loss = row.loss;
+  options.loss.name = row.loss;
   const std::vector<std::string> warnings = warnings_of(plan, options, model);
   ASSERT_EQ(warnings.size(), row.said.size()) << testing::PrintToString(warnings);
   for (std::size_t i = 0; i < warnings.size(); ++i) EXPECT_NE(warnings[i].find(row.said[i]), std::string::npos) << warnings[i];

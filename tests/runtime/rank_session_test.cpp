@@ -33,8 +33,8 @@ struct Row {
 Plan plan_of(const Row& row, PlanMode mode = PlanMode::training, const Plan* parameters_of = nullptr) {
   CompileOptions o{.mode = mode, .batch = row.batch, .optimizer = optimizer_defaults("adam"), .synchronize_batch_norm = row.synchronize};
   for (std::size_t d = 0; d < row.weights.size(); ++d) o.devices.push_back({{"cpu", static_cast<int>(d)}, row.weights[d]});
-  o.bucket_bytes = 2048;  // several
-  o.first_bucket_bytes = 512;
+  o.memory.bucket_bytes = 2048;  // several
+  o.memory.first_bucket_bytes = 512;
   return compile(test::small_model, o, backends, parameters_of);
 }
 

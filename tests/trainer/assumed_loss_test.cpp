@@ -44,7 +44,7 @@ ModelOptions open_options() {
   ModelOptions o{.init = "keep"};
   o.plan.batch = 4;
   o.plan.devices = parse_devices("cpu");
-  o.plan.loss_assumed = true;
+  o.plan.loss.assumed = true;
   return o;
 }
 
@@ -65,7 +65,7 @@ TEST_P(OneNumber, HasALossByItsLabels) {
   EXPECT_NE(model.assume_loss(o), "");
   if (!row.loss) return expect_error(ExitCode::usage, row.said, [&] { model.fit_labels(o, data); });
   EXPECT_NE(model.fit_labels(o, data).find(row.said), std::string::npos);
-  EXPECT_EQ(o.plan.loss, row.loss);
+  EXPECT_EQ(o.plan.loss.name, row.loss);
   model.compile(o, backends);
   const std::vector<double> before = model.parameters()[0].tensor.to_doubles();
   const History history = model.fit(data, {.epochs = 1, .learning_rate = 0.1});
@@ -96,8 +96,8 @@ TEST(AssumedLoss, OfOthersIsWhatItWas) {
   const Model model(m.output("y").parse());
   ModelOptions o = open_options();
   EXPECT_EQ(model.assume_loss(o), "");
-  EXPECT_FALSE(o.plan.loss_assumed);
-  EXPECT_EQ(o.plan.loss, "softmax-cross-entropy");
+  EXPECT_FALSE(o.plan.loss.assumed);
+  EXPECT_EQ(o.plan.loss.name, "softmax-cross-entropy");
 }
 
 // scikit-learn's one against all: sigmoids over their sum, by ai.onnx.ml's Normalizer or by a division.

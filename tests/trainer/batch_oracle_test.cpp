@@ -96,7 +96,7 @@ void initialize(const std::filesystem::path& from, const std::filesystem::path& 
   ModelOptions options{.init = "he-normal"};
   options.plan.batch = 2;
   options.plan.devices = parse_devices("cpu");
-  options.plan.loss = "mse";
+  options.plan.loss.name = "mse";
   Model model = Model::load(from);
   model.compile(options, backends);
   model.save(to);

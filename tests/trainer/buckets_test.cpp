@@ -131,10 +131,10 @@ TEST(Buckets, LeaveOutWhatFillsLabelsUp) {
   std::vector<Trained> all;
   for (const bool buckets : {false, true}) {
     ModelOptions o = options(buckets);
-    o.plan.ignore_index = -100;
+    o.plan.loss.ignore_index = -100;
     all.push_back(train(model_of(true), spec, o));
-    o.plan.class_axis = -1;
-    o.plan.shift_labels = true;  // the labels are the ids, one ahead: those of these lines but for the last place
+    o.plan.loss.class_axis = -1;
+    o.plan.loss.shift_labels = true;  // the labels are the ids, one ahead: those of these lines but for the last place
     folder.write("ids.jsonl", [&] {
       std::string text = lines(true);
       for (std::size_t at; (at = text.find(", \"label\"")) != std::string::npos;) text.erase(at, text.find('\n', at) - at - 1);

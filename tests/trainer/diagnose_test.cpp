@@ -47,7 +47,7 @@ std::string failure(const Row& row, const FitOptions& fit, const std::function<v
   Model model(m.parse());
   ModelOptions o;
   o.plan.batch = 4;
-  o.plan.loss = "mse";
+  o.plan.loss.name = "mse";
   o.plan.devices = parse_devices(row.devices);
   model.compile(o, backends);
   if (before) before(model);

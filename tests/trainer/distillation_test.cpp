@@ -97,7 +97,7 @@ TEST(Distillation, TenStepsAreThoseOfTheFormula) {
       ModelOptions o{.teacher = file, .init = "keep"};
       o.plan.batch = samples;
       o.plan.devices = parse_devices(devices);
-      o.plan.distillation = Distillation{.temperature = 3, .weight = 0.7};
+      o.plan.loss.distillation = Distillation{.temperature = 3, .weight = 0.7};
       model.fit_labels(o, d);
       model.compile(o, backends);
       const bool told = std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) { return n.find("by their places") != std::string::npos; });
@@ -128,7 +128,7 @@ TEST(Distillation, ATeacherOfOtherScoresIsRefused) {
   ModelOptions o{.teacher = file};
   o.plan.batch = 4;
   o.plan.devices = parse_devices("cpu");
-  o.plan.distillation = Distillation{};
+  o.plan.loss.distillation = Distillation{};
   expect_error(ExitCode::usage, "'z' is float32[4,2], the model's 'y' is float32[4,3]", [&] { model.compile(o, backends); });
 }
 
@@ -143,7 +143,7 @@ TEST(Distillation, WhichOfSeveralOutputsIsLearntFromIsSaid) {
     ModelOptions o{.teacher = file, .init = "keep"};
     o.plan.batch = 4;
     o.plan.devices = parse_devices("cpu");
-    o.plan.distillation = Distillation{};
+    o.plan.loss.distillation = Distillation{};
     model.compile(o, backends);
     const bool told = std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) { return n.find("none is called 'y' (it has 'first', 'other'") != std::string::npos; });
     EXPECT_EQ(told, second == "other");

@@ -30,13 +30,13 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-const auto smooth = [](CompileOptions& o) { o.label_smoothing = 0.1; };
-const auto weighted = [](CompileOptions& o) { o.class_weights = {1, 2, 0.5, 0, 3}; };
-const auto ignoring = [](CompileOptions& o) { o.ignore_index = -100; };
-const auto ignoring_a_class = [](CompileOptions& o) { o.ignore_index = 1; };
+const auto smooth = [](CompileOptions& o) { o.loss.smoothing = 0.1; };
+const auto weighted = [](CompileOptions& o) { o.loss.class_weights = {1, 2, 0.5, 0, 3}; };
+const auto ignoring = [](CompileOptions& o) { o.loss.ignore_index = -100; };
+const auto ignoring_a_class = [](CompileOptions& o) { o.loss.ignore_index = 1; };
 const auto last_axis = [](CompileOptions& o) {
-  o.class_axis = -1;
-  o.ignore_index = -100;
+  o.loss.class_axis = -1;
+  o.loss.ignore_index = -100;
 };
 const auto all_of_them = [](CompileOptions& o) {
   smooth(o);
@@ -47,7 +47,7 @@ const auto weighted_last_axis = [](CompileOptions& o) {
   last_axis(o);
   weighted(o);
 };
-const auto of_yes = [](CompileOptions& o) { o.class_weights = {1, 3}; };
+const auto of_yes = [](CompileOptions& o) { o.loss.class_weights = {1, 3}; };
 const auto in_16_bits = [](CompileOptions& o) { o.precision = Precision::bf16; };
 const auto tokens_in_16_bits = [](CompileOptions& o) {
   last_axis(o);
@@ -70,10 +70,10 @@ const Row rows[] = {
     {"tokens_last", "softmax-cross-entropy", {6, 5}, Given::classes, nullptr, last_axis},
     {"tokens_last_weighted", "softmax-cross-entropy", {6, 5}, Given::classes, nullptr, weighted_last_axis, true},
     {"tokens_last_in_16_bits", "softmax-cross-entropy", {6, 5}, Given::classes, nullptr, tokens_in_16_bits},
-    {"tokens_last_dense", "softmax-cross-entropy", {6, 5}, Given::shares, nullptr, [](CompileOptions& o) { o.class_axis = -1; }},
+    {"tokens_last_dense", "softmax-cross-entropy", {6, 5}, Given::shares, nullptr, [](CompileOptions& o) { o.loss.class_axis = -1; }},
     {"tokens_first", "softmax-cross-entropy", {5, 6}, Given::classes, nullptr, ignoring, true},
     {"tokens_first_smooth", "softmax-cross-entropy", {5, 6}, Given::classes, nullptr, smooth},
-    {"tokens_between", "softmax-cross-entropy", {2, 5, 6}, Given::classes, nullptr, [](CompileOptions& o) { o.class_axis = 2; }},
+    {"tokens_between", "softmax-cross-entropy", {2, 5, 6}, Given::classes, nullptr, [](CompileOptions& o) { o.loss.class_axis = 2; }},
     {"focal", "focal:gamma=1.5:alpha=0.5", {5}, Given::classes},
     {"focal_weighted", "focal", {5}, Given::classes, nullptr, weighted, true},
     {"focal_tokens_ignoring", "focal", {6, 5}, Given::classes, nullptr, last_axis},
@@ -152,10 +152,10 @@ TEST_P(Evaluations, AreThoseOfTheHost) {
   ModelOptions o{.init = "keep"};
   o.plan.mode = PlanMode::inference;
   o.plan.batch = batch;
-  o.plan.loss = row.loss;
-  o.plan.dense_labels = row.labels == Given::shares || row.labels == Given::dense_bits || row.labels == Given::signs;
-  o.plan.label_length = 2;
-  o.plan.sample_weights = row.weighted;
+  o.plan.loss.name = row.loss;
+  o.plan.loss.dense_labels = row.labels == Given::shares || row.labels == Given::dense_bits || row.labels == Given::signs;
+  o.plan.loss.label_length = 2;
+  o.plan.loss.sample_weights = row.weighted;
   o.plan.devices = parse_devices("cpu");
   if (row.options) row.options(o.plan);
   const Labels labels = losses_of([&](std::int64_t n) { return file.graph({.batch = n}); }, o.plan)[0];
@@ -239,7 +239,7 @@ TEST(Evaluations, AreNoNumbersOfALabelThatIsNoClass) {
       o.plan.mode = PlanMode::inference;
       o.plan.batch = 2;
       o.plan.devices = parse_devices("cpu");
-      o.plan.loss = loss;
+      o.plan.loss.name = loss;
       model.compile(o, backends);
       EXPECT_EQ(std::isnan(model.test_on_batch(std::vector<Tensor>{x, t}).loss), label != 4) << loss << " " << label;
     }

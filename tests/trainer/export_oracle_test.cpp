@@ -46,7 +46,7 @@ void write_material(const Row& row, const std::filesystem::path& path, const Tem
   const Backend* backends[] = {&cpu_backend()};
   ModelOptions options{.init = "he-normal"};
   options.plan.batch = 2;
-  options.plan.loss = row.loss;
+  options.plan.loss.name = row.loss;
   options.plan.devices = parse_devices("cpu");
   WeightOptions weights;
   if (row.head > 0) weights.head = row.head;

@@ -54,7 +54,7 @@ struct Result {
 
 ModelOptions options_of(const Row& row) {
   ModelOptions o = options(10, "cpu:0-1");
-  o.plan.dense_labels = std::string_view(row.augment) == "cutmix";
+  o.plan.loss.dense_labels = std::string_view(row.augment) == "cutmix";
   return o;
 }
 
@@ -143,7 +143,7 @@ TEST(GivenImages, NumbersAndMixturesAreNotBytes) {
   Preprocess mixes = preparation(row);
   parse_augment(mixes, "mixup");
   ModelOptions dense = o;
-  dense.plan.dense_labels = true;
+  dense.plan.loss.dense_labels = true;
   model.fit_inputs(dense, data, mixes);
   EXPECT_TRUE(dense.plan.given_bytes.empty());
   model.fit_inputs(o, floats, preparation(row));

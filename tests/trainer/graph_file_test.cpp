@@ -45,7 +45,7 @@ ModelOptions options(const std::string& loss, const char* devices = "cpu") {
   ModelOptions o{.init = "keep"};
   o.plan.batch = 4;
   o.plan.devices = parse_devices(devices);
-  o.plan.loss = loss;
+  o.plan.loss.name = loss;
   return o;
 }
 
@@ -115,7 +115,7 @@ TEST(GraphFile, OneNumberOfABatchCannotBeWeighted) {
   write_atomically(file, squares("a", "target"));
   Model model = heads();
   ModelOptions o = options(file);
-  o.plan.sample_weights = true;
+  o.plan.loss.sample_weights = true;
   expect_error(ExitCode::usage, "have it give one for each sample", [&] { model.compile(o, backends); });
 }
 

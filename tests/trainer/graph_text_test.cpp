@@ -32,7 +32,7 @@ TEST_P(GraphTexts, OfEveryPassReadBack) {
     o.plan.batch = 4;
     o.plan.precision = row.precision;
     for (int d = 0; d < row.devices; ++d) o.plan.devices.push_back({{"cpu", d}, 1});
-    o.plan.after_pass = [&](const PassResult& r) {
+    o.plan.passes.after = [&](const PassResult& r) {
       const std::string text = print(r.graph);
       Graph back;
       ASSERT_NO_THROW(back = parse(text)) << file.path() << ' ' << r.name;

@@ -84,7 +84,7 @@ TEST_P(HeadTraining, LearnsOtherClasses) {
   options.plan.batch = 20;
   options.plan.devices = parse_devices("cpu");
   options.plan.optimizer.momentum = 0.9;
-  if (GetParam().alone) options.plan.freeze = {"*"}, options.plan.unfreeze = model.file().head();
+  if (GetParam().alone) options.plan.trained.freeze = {"*"}, options.plan.trained.unfreeze = model.file().head();
   model.compile(options, backends);
   std::map<std::string, Tensor> before;
   for (const NamedTensor& p : model.parameters()) before.emplace(p.name, p.tensor);
@@ -117,8 +117,8 @@ TEST(NewHead, AloneNeedsNoGradientAndNoStateBelowIt) {
     return backward_and_states;
   };
   EXPECT_EQ(count(), (std::pair{3, 8}));  // two filters, and the way to the first; a velocity for every weight
-  options.freeze = {"*"};
-  options.unfreeze = file.head();
+  options.trained.freeze = {"*"};
+  options.trained.unfreeze = file.head();
   EXPECT_EQ(count(), (std::pair{0, 2}));
 }
 

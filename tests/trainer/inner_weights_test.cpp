@@ -81,7 +81,7 @@ Model model_of(const std::function<void(test::Model&)>& build) {
   ModelOptions o;
   o.plan.batch = samples;
   o.plan.devices = parse_devices("cpu:0");
-  o.plan.loss = "mse";
+  o.plan.loss.name = "mse";
   o.init = "keep";
   Model model(m.parse());
   model.compile(o, backends);
@@ -158,7 +158,7 @@ TEST(Embedding, KeepsThePaddingRowThatTheFileNotes) {
       ModelOptions o;
       o.plan.batch = samples;
       o.plan.devices = parse_devices(devices);
-      o.plan.loss = "mse";
+      o.plan.loss.name = "mse";
       o.init = "keep";
       Model model(m.parse());
       model.compile(o, backends);

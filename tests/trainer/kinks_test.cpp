@@ -99,7 +99,7 @@ void write(std::ostream& out, const Row& row) {
   ModelOptions o{.init = "keep"};
   o.plan.batch = 1;
   o.plan.devices = parse_devices("cpu");
-  o.plan.loss = "output";
+  o.plan.loss.name = "output";
   model.compile(o, backends);
   Tensor x(TensorType{DType::float32, Shape{1, 1}});
   x.write<float>()[0] = 1;

@@ -133,7 +133,7 @@ TEST(ReproLabels, ThatDoNotFitAreRefused) {
     Model none = Model::load(repro(name));
     for (const PlanMode mode : {PlanMode::training, PlanMode::inference}) {
       ModelOptions l1 = options(3, "cpu", mode);
-      l1.plan.loss = "l1";
+      l1.plan.loss.name = "l1";
       expect_error(ExitCode::model, "'y' does not grow with the batch along axis 0", [&] {
         none.compile(l1, backends);
         none.evaluate(dataset(noise({DType::float32, {24, 8}}, 1), noise({DType::float32, {24, 1}}, 2)));
@@ -243,19 +243,19 @@ TEST(LossOn, AnyValueTrainsAndIsMeasured) {
   const Tensor x = noise({DType::float32, {11, 6, 4}}, 3), y = noise({DType::int64, {11, 6}}, 4);
   const Evaluation wanted = by_hand(product(x), {y.values<std::int64_t>().begin(), y.values<std::int64_t>().end()});
   ModelOptions o = options(4);
-  o.plan.loss_on = "m";
+  o.plan.loss.on = "m";
   const Evaluation e = measured([&] { return Model(ModelFile::parse(bytes, {})); }, dataset(x, y), o);
   EXPECT_NEAR(e.loss, wanted.loss, 1e-5);
   // Evaluation alone, and prediction writes the model's outputs and no others.
   Model model(ModelFile::parse(bytes, {}));
   o.plan.mode = PlanMode::inference;
-  o.plan.class_axis = 2;
+  o.plan.loss.class_axis = 2;
   model.compile(o, backends);
   EXPECT_NEAR(model.evaluate(dataset(x, y)).loss, wanted.loss, 1e-5);
   const auto results = model.predict(dataset(x, y));
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0].name, "other");
-  o.plan.loss_on = "mm";
+  o.plan.loss.on = "mm";
   expect_error(ExitCode::usage, "option loss_on mm: model '", [&] { model.check_data(dataset(x, y), o, {}); });
   expect_error(ExitCode::usage, "did you mean 'm'?", [&] { model.check_data(dataset(x, y), o, {}); });
 }

@@ -118,8 +118,8 @@ TEST(Lora, KeepsStatesForWhatItTrains) {
   const GraphSource source = [&](std::int64_t batch) { return file.graph({.batch = batch}); };
   CompileOptions options = training().plan;
   options.mode = PlanMode::training;
-  options.freeze = {"*"};  // what a Model does by itself
-  options.unfreeze = {"*lora_?", "fc.*"};
+  options.trained.freeze = {"*"};  // what a Model does by itself
+  options.trained.unfreeze = {"*lora_?", "fc.*"};
   const Graph graph = training_graph(source, options);
   std::int64_t states = 0;
   for (const Value& v : graph.values)

@@ -68,12 +68,12 @@ std::string file_of_inputs() {  // the model's input beside its output
   return m.add(node("ReduceMean", {"a"}, {"loss"}, {{"keepdims", std::int64_t{0}}})).output("loss").bytes();
 }
 
-const auto smooth = [](CompileOptions& o) { o.label_smoothing = 0.1; };
-const auto weighted = [](CompileOptions& o) { o.class_weights = {1, 2, 0.5, 0, 3}; };
-const auto ignoring = [](CompileOptions& o) { o.ignore_index = -100; };
+const auto smooth = [](CompileOptions& o) { o.loss.smoothing = 0.1; };
+const auto weighted = [](CompileOptions& o) { o.loss.class_weights = {1, 2, 0.5, 0, 3}; };
+const auto ignoring = [](CompileOptions& o) { o.loss.ignore_index = -100; };
 const auto last_axis = [](CompileOptions& o) {
-  o.ignore_index = -100;
-  o.class_axis = -1;
+  o.loss.ignore_index = -100;
+  o.loss.class_axis = -1;
 };
 const std::vector<std::string> of_classes{"f1", "f1-micro", "precision", "recall", "balanced-accuracy", "iou", "top2", "roc-auc", "pr-auc", "perplexity"};
 const std::vector<std::string> of_bits{"f1", "precision", "recall", "iou", "roc-auc", "pr-auc"}, of_numbers{"mae", "rmse", "r2"};
@@ -86,7 +86,7 @@ const Row rows[] = {
      [](CompileOptions& o) {
        smooth(o);
        weighted(o);
-       o.ignore_index = 1;
+       o.loss.ignore_index = 1;
      }},
     {"cross_entropy_dense_weighted_smooth", "cross-entropy", {5}, Given::shares,
      [](CompileOptions& o) {
@@ -99,8 +99,8 @@ const Row rows[] = {
     {"tokens_samples", "cross-entropy", {5, 6}, Given::classes, ignoring, true},
     {"next_token", "cross-entropy", {6, 5}, Given::classes,
      [](CompileOptions& o) {
-       o.shift_labels = true;
-       o.class_axis = -1;
+       o.loss.shift_labels = true;
+       o.loss.class_axis = -1;
      }},
     {"bce", "BCEWithLogitsLoss", {3}, Given::dense_bits},
     {"bce_pos", "bce:pos-weight=3", {3}, Given::dense_bits},
@@ -209,12 +209,12 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
   ModelOptions o{.init = "keep"};
   o.plan.batch = batch;
   o.plan.devices = parse_devices(devices);
-  o.plan.loss = row.loss;
+  o.plan.loss.name = row.loss;
   std::vector<std::string> metrics = row.metrics;
   if (row.file) {
-    o.plan.loss = file.parent_path() / (std::string(row.name) + ".onnx");
-    write_atomically(o.plan.loss, row.file());
-    metrics.push_back(o.plan.loss);
+    o.plan.loss.name = file.parent_path() / (std::string(row.name) + ".onnx");
+    write_atomically(o.plan.loss.name, row.file());
+    metrics.push_back(o.plan.loss.name);
   }
   if (row.options) row.options(o.plan);
   const std::int64_t batches = (samples + batch - 1) / batch;

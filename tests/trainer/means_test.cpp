@@ -75,15 +75,15 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-const auto by_class = [](CompileOptions& o) { o.class_weights = {5, 0.2, 1}; };
+const auto by_class = [](CompileOptions& o) { o.loss.class_weights = {5, 0.2, 1}; };
 const auto ignoring = [](CompileOptions& o) {
-  o.ignore_index = -100;
-  o.class_axis = -1;
+  o.loss.ignore_index = -100;
+  o.loss.class_axis = -1;
 };
 const auto all_of_it = [](CompileOptions& o) {
   by_class(o);
   ignoring(o);
-  o.label_smoothing = 0.1;
+  o.loss.smoothing = 0.1;
 };
 const Row rows[] = {
     {"sample_weights", "kind=cross-entropy", {"kind"}, true},
@@ -99,14 +99,14 @@ const Row rows[] = {
     {"scaled", "tokens=cross-entropy", {"tokens"}, true,
      [](CompileOptions& o) {
        ignoring(o);
-       o.loss_scaling = LossScaling{.start = 1024};
+       o.loss.scaling = LossScaling{.start = 1024};
      }},
     {"clipped_and_scaled_by_adam", "tokens=cross-entropy", {"tokens"}, true,
      [](CompileOptions& o) {
        ignoring(o);
        o.optimizer = optimizer_defaults("adam");
        o.optimizer.clip_norm = 0.05;
-       o.loss_scaling = LossScaling{.start = 64};
+       o.loss.scaling = LossScaling{.start = 64};
      }},
     {"composed_updates", "tokens=cross-entropy", {"tokens"}, false,
      [](CompileOptions& o) {
@@ -137,7 +137,7 @@ Trained step(const Row& row, const Way& way, World* world = nullptr) {
   ModelOptions o{.init = "keep"};
   o.plan.batch = way.batch;
   o.plan.devices = parse_devices(way.devices, way.shares);
-  o.plan.loss = row.loss;
+  o.plan.loss.name = row.loss;
   row.options(o.plan);
   o.world = world;
   const std::int64_t batches = (samples + way.batch - 1) / way.batch;
@@ -208,7 +208,7 @@ TEST_P(MeansOf, TheEpochsLineIsTheMeanOfAnEvaluation) {
       ModelOptions o{.init = "keep"};
       o.plan.batch = batch;
       o.plan.devices = parse_devices("cpu");
-      o.plan.loss = GetParam().loss;
+      o.plan.loss.name = GetParam().loss;
       GetParam().options(o.plan);
       o.plan.optimizer.accumulate = accumulate > 1;
       model.fit_labels(o, data);
@@ -228,8 +228,8 @@ TEST(Means, ABatchSaysWhatItIsDividedBy) {
   ModelOptions o{.init = "keep"};
   o.plan.batch = 3;
   o.plan.devices = parse_devices("cpu");
-  o.plan.loss = "kind=cross-entropy";
-  o.plan.class_weights = {5, 0.2, 1};
+  o.plan.loss.name = "kind=cross-entropy";
+  o.plan.loss.class_weights = {5, 0.2, 1};
   model.fit_labels(o, data);
   model.compile(o, backends);
   Tensor kinds(TensorType{DType::int64, Shape{3}}), weights(TensorType{DType::float32, Shape{3}});

@@ -141,7 +141,7 @@ TEST(Mixing, TrainsTheSameWeightsByAnyNumberOfWorkers) {
     ModelOptions o;
     o.plan.batch = 4;
     o.plan.devices = parse_devices("cpu");
-    o.plan.dense_labels = true;
+    o.plan.loss.dense_labels = true;
     o.init = "keep";
     const Backend* const backends[] = {&cpu_backend()};
     model.compile(o, backends);

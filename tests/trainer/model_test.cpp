@@ -44,7 +44,7 @@ TEST(ModelApi, OneHotLabelsTrainAsClassIndicesDo) {
   ModelOptions o = options(48);
   const Trained by_index = train(o, {.epochs = 1, .validation = &whole}, whole);
   Model::load(template_path("mlp")).fit_labels(o, one_hot);
-  EXPECT_TRUE(o.plan.dense_labels);
+  EXPECT_TRUE(o.plan.loss.dense_labels);
   const Trained by_row = train(o, {.epochs = 1, .validation = &one_hot}, one_hot);
   ASSERT_EQ(by_row.losses.size(), by_index.losses.size());
   for (std::size_t i = 0; i < by_row.losses.size(); ++i) EXPECT_NEAR(by_row.losses[i], by_index.losses[i], 1e-5) << "step " << i;

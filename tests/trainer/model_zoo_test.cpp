@@ -50,7 +50,7 @@ TEST_P(ModelZoo, LearnsAFixedBatch) {
     Model model = Model::load(path);
     ModelOptions options{.init = "he-normal"};
     options.plan.batch = 8;
-    options.plan.loss = row.loss;
+    options.plan.loss.name = row.loss;
     options.plan.synchronize_batch_norm = row.synchronize;
     for (int d = 0; d < devices; ++d) options.plan.devices.push_back({{"cpu", d}, 1});
     model.compile(options, backends);

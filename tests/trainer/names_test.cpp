@@ -72,7 +72,7 @@ ModelOptions options_for(const std::string& devices, Precision precision) {
   o.plan.optimizer.momentum = 0.9;
   o.plan.optimizer.average = true;
   o.plan.optimizer.clip_norm = 1;
-  o.plan.loss_scaling = LossScaling{.start = 1024};
+  o.plan.loss.scaling = LossScaling{.start = 1024};
   return o;
 }
 

@@ -102,7 +102,7 @@ std::vector<NamedTensor> train(const Case& c, const char* devices, const Batches
   ModelOptions o{.init = "keep"};
   o.plan.batch = samples;
   o.plan.devices = parse_devices(devices);
-  o.plan.loss = "output";
+  o.plan.loss.name = "output";
   o.plan.optimizer = optimizer_defaults(c.optimizer);
   c.set(o.plan.optimizer);
   tandem::Model model = linear();

@@ -64,9 +64,9 @@ Told prepared(const Model& model, RunOptions options) {
 TEST(Prepare, WhatNobodySaysIsAsTheFileWasTrained) {
   const Model model = classifier({{"tandem.loss", "focal"}, {"tandem.normalize", "0.5,2"}, {"tandem.class_axis", "1"}});
   const Told told = prepared(model, {});
-  EXPECT_EQ(told.run.options.plan.loss, "focal");
-  EXPECT_FALSE(told.run.options.plan.loss_assumed);
-  EXPECT_EQ(told.run.options.plan.class_axis, 1);
+  EXPECT_EQ(told.run.options.plan.loss.name, "focal");
+  EXPECT_FALSE(told.run.options.plan.loss.assumed);
+  EXPECT_EQ(told.run.options.plan.loss.class_axis, 1);
   EXPECT_EQ(text_of_normalize(told.run.fit.preprocess), "0.5,2");
   EXPECT_TRUE(told.has("class-axis is 1, as the model was trained (option class_axis overrules it)"));
   EXPECT_TRUE(told.has("normalize is 0.5,2, as the model was trained (option normalize overrules it, none for none)"));
@@ -75,10 +75,10 @@ TEST(Prepare, WhatNobodySaysIsAsTheFileWasTrained) {
 TEST(Prepare, WhatIsSetOrChosenStays) {
   const Model model = classifier({{"tandem.loss", "focal"}, {"tandem.normalize", "0.5,2"}, {"tandem.ignore_index", "1"}});
   RunOptions asked{.chosen = {"loss", "normalize"}};  // though both are at their defaults
-  asked.model.plan.ignore_index = 2;
+  asked.model.plan.loss.ignore_index = 2;
   const Told told = prepared(model, std::move(asked));
-  EXPECT_EQ(told.run.options.plan.loss, "softmax-cross-entropy");
-  EXPECT_EQ(told.run.options.plan.ignore_index, 2);
+  EXPECT_EQ(told.run.options.plan.loss.name, "softmax-cross-entropy");
+  EXPECT_EQ(told.run.options.plan.loss.ignore_index, 2);
   EXPECT_TRUE(told.run.fit.preprocess.mean.empty());
   EXPECT_TRUE(told.notes.empty()) << told.notes[0];
 }
@@ -92,7 +92,7 @@ TEST(Prepare, LabelsRatesAndWeightsFollowFromTheDataAndTheOptimizer) {
   const Told told = prepared(classifier(), std::move(asked));
   EXPECT_EQ(told.run.fit.learning_rate, default_learning_rate(optimizer_defaults("adam")));
   EXPECT_TRUE(told.run.options.plan.optimizer.accumulate);
-  EXPECT_EQ(told.run.options.plan.class_weights.size(), 3U);
+  EXPECT_EQ(told.run.options.plan.loss.class_weights.size(), 3U);
   EXPECT_TRUE(told.has("the classes' weights are "));
   EXPECT_EQ(told.run.fit.metrics, (std::vector<std::string>{"auto", "f1"}));
   EXPECT_EQ(told.run.data.train->size(), 4);
@@ -101,7 +101,7 @@ TEST(Prepare, LabelsRatesAndWeightsFollowFromTheDataAndTheOptimizer) {
 
   RunOptions dense;
   dense.splits.train = samples(8, 3);
-  EXPECT_TRUE(prepared(classifier(), std::move(dense)).run.options.plan.dense_labels);
+  EXPECT_TRUE(prepared(classifier(), std::move(dense)).run.options.plan.loss.dense_labels);
 }
 
 TEST(Prepare, PartsAreThoseThatThePurposeWants) {

@@ -77,7 +77,7 @@ struct Damage {
 std::string train(const OpenBackend& backend, const std::string& devices, const Damage& damage, FitOptions fit, World* world = nullptr) {
   ModelOptions o;
   o.plan.batch = 32;
-  o.plan.autotune = false;
+  o.plan.tuning.autotune = false;
   o.plan.devices = parse_devices(devices);
   o.init = "he-normal";
   o.world = world;

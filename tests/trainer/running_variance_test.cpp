@@ -79,7 +79,7 @@ TEST_P(RunningVarianceOf, MovesTowardsIt) {
   ModelOptions o{.init = "keep"};
   o.plan.batch = samples;
   o.plan.devices = parse_devices(row.devices, row.shares);
-  o.plan.loss = "mse";
+  o.plan.loss.name = "mse";
   o.plan.synchronize_batch_norm = row.synchronized;
   o.plan.optimizer.average = true;
   o.unbiased_variance = row.option;
@@ -113,7 +113,7 @@ TEST(RunningVariance, IsAveragedAsItIs) {
   ModelOptions o{.init = "keep"};
   o.plan.batch = samples;
   o.plan.devices = parse_devices("cpu");
-  o.plan.loss = "mse";
+  o.plan.loss.name = "mse";
   o.plan.optimizer.average = true;
   model.fit_labels(o, data);
   model.compile(o, backends);

@@ -39,7 +39,7 @@ ModelOptions options(const std::string& loss, const std::string& devices = "cpu"
   ModelOptions o{.init = "keep"};
   o.plan.batch = 4;
   o.plan.devices = parse_devices(devices);
-  o.plan.loss = loss;
+  o.plan.loss.name = loss;
   return o;
 }
 

@@ -114,7 +114,7 @@ TEST(HalfPrecision, AccumulatesAScaledLossAsOneLargeBatch) {
   for (const std::int64_t parts : {1, 4}) {
     ModelOptions o = options(24 / parts);
     o.plan.precision = Precision::bf16;
-    o.plan.loss_scaling = LossScaling{.start = 1024};
+    o.plan.loss.scaling = LossScaling{.start = 1024};
     o.plan.optimizer.accumulate = parts > 1;
     Model model(ModelFile::parse(m.bytes(), {}));
     model.compile(o, backends);

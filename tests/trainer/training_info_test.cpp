@@ -89,7 +89,7 @@ std::vector<double> value(const Model& model, const std::string& name) {
 }
 
 Model compiled(Model model, const std::string& devices) {
-  ModelOptions o{.plan = {.batch = samples, .devices = parse_devices(devices), .accuracy = false}};
+  ModelOptions o{.plan = {.batch = samples, .devices = parse_devices(devices), .loss = {.accuracy = false}}};
   const std::optional<TrainingStep> step = model.file().training_step();
   model.take_loss(*step, o);
   model.take_optimizer(*step, o);
@@ -101,7 +101,7 @@ Model compiled(Model model, const std::string& devices) {
 TEST(TrainingInfo, IsFollowedByARunAsFarAsNobodySaysOtherwise) {
   const Model model = Template().softplus().plain_step().load();
   const auto run = [&](const std::function<void(RunOptions&)>& change) {
-    RunOptions asked{.model = {.plan = {.batch = samples, .devices = parse_devices("cpu"), .accuracy = false}}};
+    RunOptions asked{.model = {.plan = {.batch = samples, .devices = parse_devices("cpu"), .loss = {.accuracy = false}}}};
     auto data = std::make_unique<MemoryDataset>("made here");
     data->add({.name = "x"}, batch()[0]);
     data->add({.name = "t", .role = Role::label}, batch()[1]);
@@ -112,13 +112,13 @@ TEST(TrainingInfo, IsFollowedByARunAsFarAsNobodySaysOtherwise) {
   const Prepared own = run([](RunOptions&) {});
   EXPECT_TRUE(own.own_step);
   EXPECT_TRUE(own.options.own_step);
-  EXPECT_EQ(own.options.plan.loss, "output");
+  EXPECT_EQ(own.options.plan.loss.name, "output");
   EXPECT_EQ(own.fit.learning_rate, 0.25);
-  const Prepared loss = run([](RunOptions& o) { o.model.plan.loss = "mse"; });
-  EXPECT_EQ(loss.options.plan.loss, "mse");
+  const Prepared loss = run([](RunOptions& o) { o.model.plan.loss.name = "mse"; });
+  EXPECT_EQ(loss.options.plan.loss.name, "mse");
   EXPECT_TRUE(loss.options.own_step);
   const Prepared optimizer = run([](RunOptions& o) { o.model.plan.optimizer.momentum = 0.5; });
-  EXPECT_EQ(optimizer.options.plan.loss, "output");
+  EXPECT_EQ(optimizer.options.plan.loss.name, "output");
   EXPECT_FALSE(optimizer.options.own_step);
   EXPECT_EQ(optimizer.options.plan.optimizer.momentum, 0.5);
   EXPECT_EQ(optimizer.fit.learning_rate, default_learning_rate(OptimizerOptions()));
@@ -277,7 +277,7 @@ TEST(TrainingInfo, OwnFilesGoOnToTheSameBits) {
     m.input("x", "N,3").output("y").add(float_tensor("w", {features, 4}, drawn(12, 1))).add(float_tensor("v", {4, 1}, drawn(4, 2)));
     m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Tanh", {"h"}, {"a"})).add(node("MatMul", {"a", "v"}, {"y"}));
     Model whole(m.parse());
-    whole.compile({.plan = {.batch = samples, .devices = parse_devices("cpu:0"), .loss = "mse", .accuracy = false, .optimizer = row.optimizer}}, backends);
+    whole.compile({.plan = {.batch = samples, .devices = parse_devices("cpu:0"), .loss = {.name = "mse", .accuracy = false}, .optimizer = row.optimizer}}, backends);
     for (int i = 0; i < 3; ++i) whole.train_on_batch(batch(), 0.01);
     whole.save(folder / "half.onnx", true, {.training = whole.training_step(0.01)});
     for (int i = 0; i < 3; ++i) whole.train_on_batch(batch(), 0.01);
@@ -298,7 +298,7 @@ TEST(TrainingInfo, OwnFilesGoOnToTheSameBits) {
 TEST(TrainingInfo, WhatHasNoWordsIsNotWritten) {
   Model model(Template().softplus().plain_step().model.parse());
   const auto compile = [&](const char* optimizer, const char* loss) {
-    model.compile({.plan = {.batch = samples, .devices = parse_devices("cpu:0"), .loss = loss, .accuracy = false, .optimizer = optimizer_defaults(optimizer)}}, backends);
+    model.compile({.plan = {.batch = samples, .devices = parse_devices("cpu:0"), .loss = {.name = loss, .accuracy = false}, .optimizer = optimizer_defaults(optimizer)}}, backends);
     const TemporaryFolder folder;
     try {
       model.file().check_write(folder / "a.onnx", {.training = model.training_step(0.1)});

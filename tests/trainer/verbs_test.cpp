@@ -28,7 +28,7 @@ ModelOptions options(int* passes = nullptr) {
   o.plan.batch = 4;
   o.plan.devices = parse_devices("cpu");
   o.plan.optimizer = optimizer_defaults("adam");
-  if (passes) o.plan.after_pass = [passes](const PassResult&) { ++*passes; };
+  if (passes) o.plan.passes.after = [passes](const PassResult&) { ++*passes; };
   return o;
 }
 
@@ -115,7 +115,7 @@ TEST(Config, SaysWhatTheModelIsCompiledFor) {
   Model model(ModelFile::parse(layers(), {}));
   EXPECT_THROW(model.get_config(), Error);
   ModelOptions o = options();
-  o.plan.freeze = {"body.*"};
+  o.plan.trained.freeze = {"body.*"};
   model.compile(o, backends);
   model.fit(data(), {.epochs = 1, .learning_rate = 0.25, .schedule = parse_schedule("cosine")});
   const Json config = Json::parse(model.get_config().dump());

@@ -62,7 +62,7 @@ TEST_P(TrainedValues, AreAsManyAndFollowTheGradient) {
   ModelOptions options;
   options.plan.batch = 16;
   options.plan.devices = parse_devices("cpu");
-  options.plan.loss = "mse";
+  options.plan.loss.name = "mse";
   model.compile(options, backends);
   const std::vector<Tensor> batch{drawn({DType::float32, {16, 8}}, 1), drawn({DType::float32, {16, 8}}, 2)};
   const Values before = trained_values_of(model);
@@ -132,8 +132,8 @@ TEST(Freeze, ANormalizationKeepsItsStatisticsUnlessToldOtherwise) {
     ModelOptions options;
     options.plan.batch = 2;
     options.plan.devices = parse_devices("cpu");
-    options.plan.freeze = row.freeze;
-    options.plan.unfreeze = row.unfreeze;
+    options.plan.trained.freeze = row.freeze;
+    options.plan.trained.unfreeze = row.unfreeze;
     options.init = "he-normal";
     model.compile(options, backends);
     const bool said = std::ranges::any_of(model.plan().warnings, [](const std::string& s) { return s.starts_with("frozen: 1 BatchNormalization "); });
@@ -166,7 +166,7 @@ TEST(Freeze, NamesEveryTensorOfTheFile) {
   ModelOptions options;
   options.plan.batch = 2;
   options.plan.devices = parse_devices("cpu");
-  options.plan.freeze = {"mask", "wq"};
+  options.plan.trained.freeze = {"mask", "wq"};
   const Plan plan = Model::load(path).make_plan(options, backends);
   for (const PlanParameter& p : plan.parameters) EXPECT_EQ(p.trainable, p.name == "w") << p.name;
   expect_error(ExitCode::usage, "did you mean 'mask'?", [&] { Model::load(path, {.trainable = {"maks"}}); });
@@ -182,7 +182,7 @@ TEST(Untie, GivesEachReaderItsOwn) {
   ModelOptions options;
   options.plan.batch = 16;
   options.plan.devices = parse_devices("cpu");
-  options.plan.loss = "mse";
+  options.plan.loss.name = "mse";
   model.compile(options, backends);
   const std::vector<Tensor> batch{drawn({DType::float32, {16, 8}}, 1), drawn({DType::float32, {16, 3}}, 2)};
   for (int i = 0; i < 3; ++i) model.train_on_batch(batch, 0.1);

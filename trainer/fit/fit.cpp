@@ -91,14 +91,14 @@ void Fit::check() {
     fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
   Model::check(o_);
   if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
-  feed_.check_values(s_.options.plan.loss);
+  feed_.check_values(s_.options.plan.loss.name);
   if (o_.accumulate > 1 && !s_.options.plan.optimizer.accumulate)
     fail(ExitCode::usage, option("accumulate"), ": the model is compiled for steps of one batch (OptimizerOptions::accumulate)");
   if (o_.averaging.any() && !s_.options.plan.optimizer.average)
     fail(ExitCode::usage, "averages of the weights: the model is compiled without them (OptimizerOptions::average)");
   const auto fields = data_.fields();
   const bool weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
-  if (weights && !s_.options.plan.sample_weights)
+  if (weights && !s_.options.plan.loss.sample_weights)
     fail(ExitCode::usage, data_.name(), " has weights of samples, and the model is compiled without: set ", option("sample_weights"));
 }
 

@@ -38,9 +38,9 @@ void Fit::end_epoch(double rate, bool whole) {
 
 std::vector<Fit::Part> Fit::parts_of_loss() const {
   std::vector<Part> parts;
-  const double learnt = s_.options.plan.distillation ? s_.options.plan.distillation->weight : 0;
+  const double learnt = s_.options.plan.loss.distillation ? s_.options.plan.loss.distillation->weight : 0;
   for (std::size_t i = 0; i < s_.losses.size() && s_.losses.size() > 1; ++i) parts.push_back({s_.losses[i].output + "_loss", (1 - learnt) * s_.losses[i].share, i});
-  if (s_.options.plan.distillation) parts.push_back({"distillation_loss", learnt, s_.losses.size()});
+  if (s_.options.plan.loss.distillation) parts.push_back({"distillation_loss", learnt, s_.losses.size()});
   return parts;
 }
 

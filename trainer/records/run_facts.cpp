@@ -83,13 +83,13 @@ std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const
   const OptimizerOptions& by = plan.optimizer;
   Json::Object files, forms;
   for (const auto& [path, file] : s.others)
-    if (plan.loss.find(path) != std::string::npos || path == s.options.teacher) files.emplace_back(path, file.fingerprint());
-  for (const auto& [name, form] : plan.label_forms)
+    if (plan.loss.name.find(path) != std::string::npos || path == s.options.teacher) files.emplace_back(path, file.fingerprint());
+  for (const auto& [name, form] : plan.loss.label_forms)
     forms.emplace_back(name, Json::Object{{"dense", form.dense}, {"class_axis", maybe(form.class_axis)}});
   Hash weights;
-  weights.add(std::as_bytes(std::span(plan.class_weights)));
-  const Json of_classes = plan.class_weights.empty()        ? Json()
-                          : plan.class_weights.size() <= 10 ? Json(plan.class_weights)
+  weights.add(std::as_bytes(std::span(plan.loss.class_weights)));
+  const Json of_classes = plan.loss.class_weights.empty()        ? Json()
+                          : plan.loss.class_weights.size() <= 10 ? Json(plan.loss.class_weights)
                                                             : Json(weights.text());
   return {
       {"template", "", refused, templates},
@@ -101,18 +101,18 @@ std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const
       {"accumulate", "accumulate", refused, o.accumulate},
       {"seed", "seed", refused, static_cast<std::int64_t>(order.seed)},
       {"shuffle", "shuffle", refused, order.shuffle},
-      {"loss", "loss", refused, plan.loss},
-      {"loss_on", "loss_on", refused, plan.loss_on},
-      {"class_axis", "class_axis", refused, maybe(plan.class_axis)},
-      {"dense_labels", "dense_labels", refused, plan.dense_labels},
+      {"loss", "loss", refused, plan.loss.name},
+      {"loss_on", "loss_on", refused, plan.loss.on},
+      {"class_axis", "class_axis", refused, maybe(plan.loss.class_axis)},
+      {"dense_labels", "dense_labels", refused, plan.loss.dense_labels},
       {"label_forms", "", refused, std::move(forms)},
-      {"label_smoothing", "label_smoothing", refused, plan.label_smoothing},
-      {"ignore_index", "ignore_index", refused, maybe(plan.ignore_index)},
-      {"shift_labels", "shift_labels", refused, plan.shift_labels},
+      {"label_smoothing", "label_smoothing", refused, plan.loss.smoothing},
+      {"ignore_index", "ignore_index", refused, maybe(plan.loss.ignore_index)},
+      {"shift_labels", "shift_labels", refused, plan.loss.shift_labels},
       {"class_weights", "class_weights", refused, of_classes},
-      {"sample_weights", "sample_weights", refused, maybe(plan.sample_weights)},
-      {"temperature", "temperature", refused, plan.distillation ? Json(plan.distillation->temperature) : Json()},
-      {"teacher_weight", "teacher_weight", refused, plan.distillation ? Json(plan.distillation->weight) : Json()},
+      {"sample_weights", "sample_weights", refused, maybe(plan.loss.sample_weights)},
+      {"temperature", "temperature", refused, plan.loss.distillation ? Json(plan.loss.distillation->temperature) : Json()},
+      {"teacher_weight", "teacher_weight", refused, plan.loss.distillation ? Json(plan.loss.distillation->weight) : Json()},
       {"normalize", "normalize", refused, text_of_normalize(o.preprocess)},
       {"resize", "resize", refused, text_of(o.preprocess.resizing)},
       {"dims", "dims", refused, numbers_of(s.options.dims, s.options.buckets)},
@@ -126,7 +126,7 @@ std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const
       {"running_variance", "running_variance", refused, maybe(s.options.unbiased_variance)},
       {"synchronize_batch_norm", "synchronize_batch_norm", refused, plan.synchronize_batch_norm},
       {"precision", "precision", refused, name_of(plan.precision)},
-      {"loss_scale", "loss_scale", refused, plan.loss_scaling ? Json(plan.loss_scaling->start) : Json()},
+      {"loss_scale", "loss_scale", refused, plan.loss.scaling ? Json(plan.loss.scaling->start) : Json()},
       {"optimizer", "optimizer", refused, by.name},
       {"amsgrad", "amsgrad", refused, by.amsgrad},  // these two are states of their own
       {"centered", "centered", refused, by.centered},
