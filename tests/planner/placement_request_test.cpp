@@ -91,7 +91,7 @@ TEST_P(StagesOfSamples, TrainAsOneDevice) {
                                                                           .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}},
                                                                           .values = {{"x", {split}}}});
   for (CompileOptions* o : {&one, &many}) {
-    o->loss.label_smoothing = GetParam().smoothing;
+    o->loss.smoothing = GetParam().smoothing;
     if (GetParam().weighted) o->loss.class_weights = {1, 2, 3, 4, 5};
   }
   const Trained got = train(mlp, many, 5, 0.1);
