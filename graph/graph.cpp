@@ -115,16 +115,28 @@ std::optional<double> known_number(const Value& value) {
   return value.data->to_doubles()[0];
 }
 
-int template_axis(const Value& p, int axis) {
-  const int rank = p.type.shape.rank();
-  if (p.template_shape.rank() != rank) return -1;
-  const auto held = [&](int i) { return p.source.any() ? i : p.source.tag()[static_cast<std::size_t>(i)] - 'a'; };  // of the template's axis i
-  int found = -1;
-  for (int i = 0; i < rank; ++i) {
-    if (p.type.shape[held(i)] != p.template_shape[i]) return -1;
-    if (held(i) == axis) found = i;
+TemplateAxis template_axis(const Shape& held, const Layout& source, const Shape& of_template, int axis) {
+  std::int64_t before = 1;  // places of the axes outside of it, in memory
+  for (int i = 0; i < held.rank(); ++i) {
+    const int at = source.any() ? i : source.tag()[static_cast<std::size_t>(i)] - 'a';
+    if (at == axis) break;
+    before *= held[at];
+  }
+  TemplateAxis found;
+  for (int i = 0; i < of_template.rank(); ++i) {
+    const std::int64_t dim = of_template[i];
+    const bool begins = before == 1 && held[axis] > 0 && dim % held[axis] == 0;
+    if (begins && (found.axis < 0 || dim == held[axis])) found = {i, dim / held[axis]};
+    if (dim == 0 || before % dim != 0) break;
+    before /= dim;
   }
   return found;
+}
+
+int held_axis(const Shape& held, const Layout& source, const Shape& of_template, int axis) {
+  for (int i = 0; i < held.rank(); ++i)
+    if (template_axis(held, source, of_template, i).axis == axis) return i;
+  return -1;
 }
 
 std::string_view name_of(ValueRole role) {

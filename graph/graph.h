@@ -139,8 +139,14 @@ class Graph {
 void verify(const Graph& graph);
 // A number that is known now, of one element.
 std::optional<double> known_number(const Value& value);
-// The axis of the template's tensor that this axis of a parameter, as it is held, is; -1: it is none.
-int template_axis(const Value& parameter, int axis);
+// What an axis of a parameter, as it is held (`source`: Value::source), is in the template's tensor: an axis, or the outermost factor of one, as
+// the channels that Flatten makes columns of; `each` of that one's places are one of the axis. Axis -1: none of it.
+struct TemplateAxis {
+  int axis = -1;
+  std::int64_t each = 1;
+};
+TemplateAxis template_axis(const Shape& held, const Layout& source, const Shape& of_template, int axis);
+int held_axis(const Shape& held, const Layout& source, const Shape& of_template, int axis);  // the other way; -1: none
 std::string_view name_of(ValueRole role);
 std::string print(const Graph& graph);  // a line for each input, parameter, node and output, for dumps and tests
 

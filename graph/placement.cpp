@@ -60,7 +60,7 @@ Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGr
   for (std::size_t a = 0; a < placement.parts.size(); ++a) {
     const Part& part = placement.parts[a];
     if (!part.is_split()) continue;
-    const MeshAxis& mesh = group.axes[a];
+    const MeshAxis mesh = group.axes[a].as(part);
     const std::int64_t dim = local[part.axis], unit = part.outer * mesh.total();
     if (unit == 0 || dim % unit != 0) fail(ExitCode::usage, "axis ", part.axis, " of ", shape, " cannot be split as ", mesh.total(), " parts of mesh axis '", mesh.name, "'");
     local[part.axis] = dim / unit * part.outer * mesh.sizes[static_cast<std::size_t>(group.position_along(position, a))];
@@ -70,7 +70,9 @@ Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGr
 
 std::string to_string(const Part& part) {
   if (!part.is_split()) return std::string(name_of(part.spread));
-  return part.outer == 1 ? concat("split(", part.axis, ")") : concat("split(", part.axis, ", ", part.outer, " outside)");
+  std::string text = concat("split(", part.axis, part.outer == 1 ? "" : concat(", ", part.outer, " outside"));
+  for (std::size_t i = 0; i < part.sizes.size(); ++i) text += concat(i > 0 ? ":" : " as ", part.sizes[i]);
+  return text + ")";
 }
 
 std::string to_string(const Placement& placement, std::span<const DeviceGroup> groups) {

@@ -24,8 +24,9 @@ struct Part {
   Spread spread = Spread::broadcast;
   int axis = -1;           // of the value, where it is split: its dimension is outer * (parts together) * inner
   std::int64_t outer = 1;
+  std::vector<std::int64_t> sizes{};  // of the parts, where they are not in the mesh axis's proportion
   bool operator==(const Part&) const = default;
-  static Part split(int axis, std::int64_t outer = 1) { return {Spread::split, axis, outer}; }
+  static Part split(int axis, std::int64_t outer = 1) { return {Spread::split, axis, outer, {}}; }
   bool is_split() const { return spread == Spread::split; }
 };
 
@@ -33,10 +34,12 @@ struct Part {
 struct MeshAxis {
   std::string name;
   std::vector<std::int64_t> sizes;
+  bool samples = false;                    // what holds samples is split by them along it
   int length() const { return static_cast<int>(sizes.size()); }
   std::int64_t total() const;
   std::int64_t begin(int position) const;  // the sizes before it together
   int first_with_some() const;             // the first position that has something of what is split; 0 where none has
+  MeshAxis as(const Part& part) const { return part.sizes.empty() ? *this : MeshAxis{name, part.sizes, samples}; }  // in the part's proportion
   bool one_has_all() const;                // of several devices one has all of what is split, as with a batch of one
   bool operator==(const MeshAxis&) const = default;
 };

@@ -10,14 +10,20 @@ std::string_view name_of(ExchangeKind kind) {
     case ExchangeKind::broadcast: return "broadcast";
     case ExchangeKind::send: return "send";
     case ExchangeKind::all_max: return "all_max";
+    case ExchangeKind::reduce: return "reduce";
+    case ExchangeKind::all_to_all: return "all_to_all";
   }
   return "unknown";
 }
 
-void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group) {
-  bool all = std::ssize(spec.members) == ranks;
+bool is_sum_over_all(const ExchangeSpec& spec, int ranks) {
+  bool all = is_in_place(spec.kind) && std::ssize(spec.members) == ranks;
   for (int r = 0; all && r < ranks; ++r) all = spec.members[static_cast<std::size_t>(r)] == r;
-  if (!is_in_place(spec.kind) || !all)
+  return all;
+}
+
+void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group) {
+  if (!is_sum_over_all(spec, ranks))
     fail(ExitCode::device, name_of(spec.kind), " among ", spec.members.size(), " of ", ranks, " devices: ", group, " offers all_reduce over all devices alone");
   if (!is_float(spec.dtype)) fail(ExitCode::communication, "all-reduce of ", spec.dtype, ": expected a floating-point type");
 }

@@ -2,6 +2,7 @@
 // on its own streams.
 #pragma once
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -9,8 +10,9 @@
 namespace tandem {
 
 // all_reduce: every member has the sum. all_max: each has the largest. reduce_scatter: each has its part of the sum. all_gather: each has all parts, one
-// behind the other. broadcast: each has what the first gives. send: the second has what the first gives.
-enum class ExchangeKind { all_reduce, reduce_scatter, all_gather, broadcast, send, all_max };
+// behind the other. broadcast: each has what the first gives. send: the second has what the first gives. reduce: the first has the sum.
+// all_to_all: what each gives is cut into a piece for each, and each has its pieces of all, one behind the other.
+enum class ExchangeKind { all_reduce, reduce_scatter, all_gather, broadcast, send, all_max, reduce, all_to_all };
 constexpr bool is_in_place(ExchangeKind kind) { return kind == ExchangeKind::all_reduce || kind == ExchangeKind::all_max; }
 std::string_view name_of(ExchangeKind kind);
 
@@ -19,14 +21,19 @@ struct ExchangeSpec {
   std::vector<int> members;         // ranks; sums are taken, and parts lie, in this order
   std::int64_t elements = 0;        // of the whole value
   DType dtype = DType::float32;
-  std::vector<std::int64_t> parts;  // elements by member, of a reduce_scatter and an all_gather
+  std::vector<std::int64_t> parts;  // elements by member, of a reduce_scatter and an all_gather, and that each gives to an all_to_all
   int channel = 0;                  // numbers the exchanges of a group
+  std::vector<int> streams = {};    // by member, on which it runs the exchange: those of a stream one after the other; empty: 0 for all
+  int stream(std::size_t member) const { return streams.empty() ? 0 : streams[member]; }
+  std::vector<std::int64_t> gets = {};  // elements by member that each gets of an all_to_all: a piece has that share of what its giver gives
   bool operator==(const ExchangeSpec&) const = default;
 };
 
 class CollectiveGroup {
  public:
   virtual ~CollectiveGroup() = default;
+  // Called by every process alike before kernels of these exchanges are made: what they need between processes.
+  virtual void connect(std::span<const ExchangeSpec>) {}
   // One member's part in an exchange; every member makes one with the same spec and runs it as often. bind() takes what the
   // member gives as input 0 and what it gets as output 0, null where there is none; a part may lie in its place of the whole.
   // An all_reduce and an all_max are in place in output 0, and bitwise the same on each. Fails (device) where the group does not offer the
@@ -50,6 +57,8 @@ class CollectiveGroup {
 // every element is summed once, in the members' order. Waits longer than the timeout fail naming the rank that is missing.
 std::unique_ptr<CollectiveGroup> in_process_group(int ranks, double timeout_seconds);
 
+// Whether it is a sum, or the largest, over all of a group's ranks in their order.
+bool is_sum_over_all(const ExchangeSpec& spec, int ranks);
 // For groups that offer sums, and the largest, over all of their ranks alone: fails (device) for another exchange, and (communication) for a type
 // that is not summed.
 void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group);

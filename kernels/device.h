@@ -141,7 +141,7 @@ class Backend {
   // Frees the scratch memory that measure keeps from call to call: fresh pages can cost more than what is measured.
   virtual void release_scratch() const {}
   virtual std::unique_ptr<Device> open(int index, const KernelOptions& options) const = 0;
-  // Sums over the devices of a plan. By default ranks are threads, of one or several processes, whose buffers are host
+  // What the devices of a plan exchange. By default ranks are threads, of one or several processes, whose buffers are host
   // memory.
   virtual std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const;
 };

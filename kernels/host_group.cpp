@@ -1,10 +1,12 @@
-// Sums over several processes: the devices of one come together first, and one of their threads exchanges the sums.
+// Sums over all devices of several processes: the devices of one come together first, and one of their threads exchanges the sums by
+// the chain. All other exchanges go from member to member.
 #include "kernels/host_group.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/meeting.h"
+#include "kernels/exchange_rounds.h"
+#include "kernels/member_exchange.h"
 #include "ranks/world.h"
 
 namespace tandem {
@@ -16,15 +18,17 @@ class HostGroup final : public CollectiveGroup {
       : world_(*spec.world),
         first_(spec.first_rank),
         ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))),
+        channels_({.first = first_, .count = static_cast<int>(spec.devices.size()), .world = spec.world}),
         meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds),
         buffers_(spec.devices.size()) {
-    world_.on_stop([this](const std::string& reason) { meeting_.abort(reason); });
+    world_.on_stop([this](const std::string& reason) { wake(reason); });
   }
   ~HostGroup() override { world_.on_stop({}); }
 
+  void connect(std::span<const ExchangeSpec> exchanges) override;
   std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override;
   void abort(const std::string& reason) override {
-    meeting_.abort(reason);
+    wake(reason);
     world_.stop(reason);
   }
 
@@ -41,9 +45,15 @@ class HostGroup final : public CollectiveGroup {
   }
 
  private:
+  void wake(const std::string& reason) {
+    meeting_.abort(reason);
+    channels_.abort(reason);
+  }
+
   World& world_;
   const int first_, ranks_;
-  Meeting meeting_;
+  Channels channels_;  // whose members wait for each other without end: who waits at a line judges who is at fault
+  Meeting meeting_;    // of sums over all
   std::vector<std::byte*> buffers_;  // by local device
 };
 
@@ -60,9 +70,26 @@ class HostAllReduce final : public Kernel {
   std::byte* buffer_ = nullptr;
 };
 
+// The lines that members of different processes need between them.
+void HostGroup::connect(std::span<const ExchangeSpec> exchanges) {
+  const int each = static_cast<int>(buffers_.size());
+  std::vector<DeviceLine> lines;
+  for (const ExchangeSpec& spec : exchanges) {
+    if (is_sum_over_all(spec, ranks_)) continue;
+    check(spec);
+    for (std::size_t a = 0; a < spec.members.size(); ++a)
+      for (std::size_t b = 0; b < spec.members.size(); ++b) {
+        const int low = spec.members[a], high = spec.members[b];
+        if (low / each < high / each && tandem::meet(spec, a, b)) lines.push_back({{low, spec.stream(a)}, {high, spec.stream(b)}, low / each, high / each});
+      }
+  }
+  world_.open_lines(std::move(lines));
+}
+
 std::unique_ptr<Kernel> HostGroup::make(const ExchangeSpec& spec, int rank) {
-  check_sums_over_all(spec, ranks_, "a group of several processes");
   const int local = rank - first_;
+  if (!is_sum_over_all(spec, ranks_)) return channels_.make(spec, rank);
+  check(spec);
   if (local < 0 || local >= meeting_.members()) fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());
   return std::make_unique<HostAllReduce>(*this, local, spec);
 }

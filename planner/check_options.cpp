@@ -16,6 +16,9 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   for (const DeviceSpec& d : o.devices)
     if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
       fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
+  std::vector<double> weights;
+  for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
+  slice_sizes(o.batch, weights);
   check_left_out(o.passes.without);
   parse_loss(o.loss.name);
   if (o.mode != PlanMode::training) return;

@@ -34,13 +34,17 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
 
 FixedParameters fixed_by(const Plan& plan) {
   FixedParameters fixed;
-  for (const PlanParameter& p : plan.parameters) fixed[p.key()] = p.parts.front().operand;
+  for (const PlanParameter& p : plan.parameters)
+    for (const ParameterPart& part : p.parts) fixed.emplace(std::pair(p.key(), part.operand.shape.dims), part.operand);
   return fixed;
 }
 
 FixedParameters fixed_by(const LoweredGraph& program) {
   FixedParameters fixed;
-  for (const LoweredParameter& p : program.parameters) fixed[p.key()] = program.buffers[static_cast<std::size_t>(p.buffer.index)].operand;
+  for (const LoweredParameter& p : program.parameters) {
+    const Operand& operand = program.buffers[p.buffer].operand;
+    fixed.emplace(std::pair(p.key(), operand.shape.dims), operand);
+  }
   return fixed;
 }
 
@@ -87,7 +91,6 @@ class Compilation {
 
   void begin() {
     check_options(source_, o_, backends_);
-    slices_ = slices_of(o_);
     plan_.mode = o_.mode;
     plan_.batch = o_.batch;
     plan_.precision = o_.precision;
@@ -104,6 +107,8 @@ class Compilation {
   void make_graphs() {
     model_ = source_(o_.batch);
     if (!training_) rows_ = output_rows(source_, model_, o_.batch);
+    if (o_.devices.size() > 1) placement_ = placement_of(source_, model_, rows_, o_, parameters_of_);
+    slices_ = slices_of(o_, placement_);
     if (make_graph(o_, daring_.value_or(true)) && !daring_ && chooses_by_time(o_)) {
       CompileOptions untold = o_;  // one is shown
       untold.passes.after = {};
@@ -114,13 +119,14 @@ class Compilation {
   // Whether some form was one of `perhaps`.
   bool make_graph(const CompileOptions& o, bool daring) {
     bool doubted = false;
-    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr, .parameters_of = parameters_of_};
+    PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr};
+    context.placement = placement_;
+    context.parameters_of = parameters_of_;
     context.fuses = [&, gains = gains_on(o, backends_)](const KernelRequest& request) {
       const Gain gain = gains(request);
       doubted |= gain == Gain::perhaps;
       return gain == Gain::yes || (gain == Gain::perhaps && daring);
     };
-    if (o.devices.size() > 1) context.placement = placement_of(source_, model_, rows_, o, parameters_of_);
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
     if (graphs_.empty()) begin_with(whole, context.warnings);
@@ -180,6 +186,7 @@ class Compilation {
     Candidate c{.graphs = &graphs};
     c.programs.resize(units_.size());
     FixedParameters fixed = parameters_of_ ? fixed_by(*parameters_of_) : FixedParameters{};
+    ChosenKernels chosen;
     KernelOptions kernel = plan_.options;
     kernel.preference = preference;
     std::vector<std::size_t> order(units_.size());
@@ -189,7 +196,8 @@ class Compilation {
       kernel.threads = units_[u].model.threads;
       kernel.multiprocessors = units_[u].model.multiprocessors;
       kernel.device = units_[u].device;
-      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed};
+      ChosenKernels* const shared = units_.size() > 1 ? &chosen : nullptr;
+      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
       name_parts(*c.programs[u], graphs.graphs[units_[u].graph]);
@@ -254,8 +262,9 @@ class Compilation {
   const bool training_, collective_;
   Plan plan_;
   Losses losses_;  // of training
-  std::vector<SliceOfBatch> slices_;                             // by device
   Graph model_;                                                  // of the whole batch
+  std::optional<PlacementRequest> placement_;                    // where there are several devices
+  std::vector<SliceOfBatch> slices_;                             // by device
   std::vector<Programs> graphs_;                                 // daring first
   std::vector<HostOutput> outputs_;                              // without their types
   std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows

@@ -88,12 +88,12 @@ struct Parallelism {
   bool operator==(const Parallelism&) const = default;
 };
 
-// Where values shall live, as far as somebody has said so; the operators' rules say the rest.
+// Where values shall live, as far as somebody has said so; the operators' rules say the rest. Labels and samples' weights, which the
+// loss adds, lie by their samples as the model's inputs do.
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
   std::map<std::string, std::vector<Part>, std::less<>> values;  // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
-  std::vector<Part> labels{};                                    // labels and samples' weights, which the loss adds, by mesh axes
   // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
   std::optional<std::size_t> layers_along{}, parameters_along{};
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then

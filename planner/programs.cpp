@@ -4,79 +4,20 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
-#include "base/option.h"
-#include "base/pattern.h"
-#include "base/suggest.h"
 #include "graph/operator.h"
 #include "planner/place/cut.h"
 #include "planner/place/parallel.h"
 #include "planner/place/place.h"
+#include "planner/place/request.h"
 
 namespace tandem {
 namespace {
 
-// By the first mesh axis along which an input is split.
-std::vector<SliceOfBatch> slices_of(const PlacementRequest& request, std::size_t devices, std::int64_t batch) {
-  std::vector<SliceOfBatch> slices(devices, {0, batch});
-  for (const auto& [name, parts] : request.values)
-    for (std::size_t a = 0; a < parts.size(); ++a) {
-      if (parts[a] != Part::split(0) || request.groups.empty() || a >= request.groups[0].axes.size()) continue;
-      const MeshAxis& axis = request.groups[0].axes[a];
-      for (std::size_t p = 0; p < request.groups[0].devices.size(); ++p) {
-        const int along = request.groups[0].position_along(static_cast<int>(p), a);
-        slices[at(request.groups[0].devices[p])] = {batch / axis.total() * axis.begin(along), batch / axis.total() * axis.sizes[at(along)]};
-      }
-    }
-  return slices;
+std::size_t largest_of(const std::vector<SliceOfBatch>& slices) {
+  return static_cast<std::size_t>(std::max_element(slices.begin(), slices.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices.begin());
 }
 
-// Samples of each replica, by the weights of its devices together.
-std::vector<std::int64_t> replica_sizes(const Parallelism& parallel, const CompileOptions& o) {
-  std::vector<double> weights(static_cast<std::size_t>(parallel.data));
-  for (std::size_t d = 0; d < o.devices.size(); ++d) weights[d / static_cast<std::size_t>(parallel.tensor)] += o.devices[d].weight;
-  return slice_sizes(o.batch, weights);
-}
-
-// A value's part along one axis of the mesh, beside what is said of it along others.
-void set_part(PlacementRequest& request, const std::string& name, std::size_t along, Part part) {
-  std::vector<Part>& parts = request.values[name];
-  parts.resize(std::max(parts.size(), along + 1));
-  parts[along] = part;
-}
-
-// Parameters lie as another plan has them.
-void keep_parts(PlacementRequest& request, const Plan& plan) {
-  const DeviceGroup& all = request.groups[0];
-  for (const PlanParameter& p : plan.parameters)
-    for (std::size_t a = 0; a < all.axes.size() && p.role == ValueRole::plain; ++a) {
-      const std::vector<int> row = all.row_of(0, a);
-      const ParameterPart *first = p.on(row.front()), *last = p.on(row.back());
-      if (first && last && last->axis >= 0 && first->begin != last->begin) set_part(request, p.name, a, Part::split(last->axis));
-    }
-}
-
-void split_as_said(PlacementRequest& request, const Graph& model, const Parallelism& parallel) {
-  for (const Parallelism::Split& rule : parallel.splits) {
-    const std::vector<MeshAxis>& axes = request.groups[0].axes;
-    const auto axis = std::ranges::find(axes, rule.mesh_axis, &MeshAxis::name);
-    const std::string said = concat(option("split"), " ", rule.pattern, "=", rule.mesh_axis, ":", rule.axis);
-    if (axis == axes.end()) fail(ExitCode::usage, said, ": the mesh has no axis '", rule.mesh_axis, "' (", option("parallel"), " gives it one)");
-    std::vector<std::string> names;
-    bool any = false;
-    for (const Value& v : model.values) {
-      if (v.kind != ValueKind::parameter && v.kind != ValueKind::input) continue;
-      names.push_back(v.name);
-      if (!matches_any(v.name, {rule.pattern})) continue;
-      any = true;
-      const Shape& shape = v.kind == ValueKind::parameter ? v.template_shape : v.type.shape;
-      if (rule.axis >= shape.rank()) fail(ExitCode::usage, said, ": '", v.name, "' of ", shape, " has no axis ", rule.axis);
-      set_part(request, v.name, static_cast<std::size_t>(axis - axes.begin()), Part::split(rule.axis));
-    }
-    if (!any) fail(ExitCode::usage, said, ": no parameter or input has such a name", suggestion(rule.pattern, names));
-  }
-}
 
 // Joins programs by going on with each as far as what it reads is there.
 class Joiner {
@@ -170,44 +111,34 @@ class Joiner {
 
 }  // namespace
 
-std::vector<SliceOfBatch> slices_of(const CompileOptions& o) {
-  if (o.placement) return slices_of(*o.placement, o.devices.size(), o.batch);
-  const Parallelism parallel = resolved(o.parallel, o.devices.size());
-  std::vector<SliceOfBatch> slices;
-  for (const std::int64_t size : replica_sizes(parallel, o)) {
-    const std::int64_t begin = slices.empty() ? 0 : slices.back().begin + slices.back().size;
-    slices.insert(slices.end(), static_cast<std::size_t>(parallel.tensor), {begin, size});
-  }
+// By the mesh axes that the samples lie along.
+std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional<PlacementRequest>& placement) {
+  std::vector<SliceOfBatch> slices(o.devices.size(), {0, o.batch});
+  if (!placement) return slices;
+  for (const DeviceGroup& group : placement->groups)
+    for (std::size_t p = 0; p < group.devices.size(); ++p)
+      for (std::size_t a = 0; a < group.axes.size(); ++a) {
+        const MeshAxis& axis = group.axes[a];
+        if (!axis.samples) continue;
+        SliceOfBatch& slice = slices[at(group.devices[p])];
+        const std::int64_t unit = slice.size / axis.total();
+        const int along = group.position_along(static_cast<int>(p), a);
+        slice = {slice.begin + unit * axis.begin(along), unit * axis.sizes[at(along)]};
+      }
   return slices;
 }
 
 PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o, const Plan* parameters_of) {
-  if (o.placement) return *o.placement;
-  const Parallelism parallel = resolved(o.parallel, o.devices.size());
-  const std::vector<std::int64_t> sizes = replica_sizes(parallel, o);
-  PlacementRequest request = by_samples(model, sizes);
-  if (request.values.empty() && sizes.size() > 1) {
-    source(*std::ranges::max_element(sizes));  // says why its batch cannot be followed
-    fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", sizes.size(), " devices");
+  PlacementRequest request = o.placement ? checked(*o.placement, model, o) : request_for(model, o, parameters_of);
+  if (!o.placement && request.values.empty()) {
+    const std::vector<SliceOfBatch> slices = slices_of(o, request);
+    source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
+    fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", o.devices.size(), " devices");
   }
-  DeviceGroup& all = request.groups[0];
-  const std::vector<Part> parts{part_by_samples(all.axes[0])};
-  request.labels = parts;  // of what attach_loss adds, which holds the batch along axis 0
+  std::vector<Part> parts;
+  for (const MeshAxis& axis : request.groups[0].axes) parts.push_back(axis.samples ? part_by_samples(axis) : Part{});
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (rows[i] > 0) request.values[model[model.outputs[i]].name] = parts;
-  if (parallel.tensor > 1) {
-    all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
-    all.devices.resize(o.devices.size());
-    std::iota(all.devices.begin(), all.devices.end(), 0);
-  }
-  if (parameters_of) {
-    keep_parts(request, *parameters_of);
-  } else {
-    split_as_said(request, model, parallel);
-    if (parallel.tensor > 1) request.layers_along = 1;
-    if (parallel.zero > 0 && sizes.size() > 1) request.parameters_along = 0;
-    request.gather_again = parallel.zero == 3;
-  }
+    if (rows[i] > 0) request.values.emplace(model[model.outputs[i]].name, parts);
   return request;
 }
 

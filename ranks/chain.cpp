@@ -82,8 +82,7 @@ void Chain::announce(const Call& call) {
   if (!lower_.open()) return;
   check(rank_ - 1, crc32c(0, std::as_bytes(std::span(&below, 1))), std::as_bytes(std::span(&sum_below, 1)));
   if (below == call) return;
-  const auto text = [](const Call& c) { return concat(c.bytes, " bytes of kind ", c.kind, " on channel ", c.channel); };
-  const std::string reason = concat("it sums ", text(call), ", rank ", rank_ - 1, " sums ", text(below));
+  const std::string reason = concat("it sums ", text_of(call), ", rank ", rank_ - 1, " sums ", text_of(below));
   control_.stop(reason);
   fail(ExitCode::communication, "rank ", rank_, ": ", reason);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "ranks/call.h"
 #include "ranks/control.h"
 
 namespace tandem {
@@ -15,11 +16,6 @@ class Chain {
  public:
   Chain(int rank, Neighbours neighbours, double timeout_seconds, Control& control);
 
-  // What a call is; those of all ranks must be equal.
-  struct Call {
-    std::uint64_t kind = 0, channel = 0, bytes = 0;
-    bool operator==(const Call&) const = default;
-  };
   // `fold` makes `bytes` bytes of `memory` at `at` the sum of them and of `partial`, which are the lower ranks' (null
   // on rank 0). It is asked for whole elements, in order, once for each. Allocates nothing.
   struct Fold {

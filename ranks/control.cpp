@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
+#include <set>
+#include <sstream>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -143,17 +146,44 @@ void Control::stalled() {
   end(concat("waited ", timeout_, " s and rank 0 does not answer"));
 }
 
-// "12", "12 busy", "12 below above"
-std::string Control::Standing::text() const { return concat(calls, busy ? " busy" : "", below ? " below" : "", above ? " above" : ""); }
-
-Control::Standing Control::Standing::of(const std::string& text) {
-  const auto says = [&](const char* word) { return text.find(word) != std::string::npos; };
-  return {true, says("busy"), std::strtoull(text.c_str(), nullptr, 10), says("below"), says("above")};
+// "12 4096", "12 4096 busy", "12 4096 below above", "12 4096 0>2@1 0>3@1": device 0 waits for device 2 of rank 1, and for device 3.
+std::string Control::Standing::text() const {
+  std::string all = concat(calls, ' ', moved, busy ? " busy" : "", below ? " below" : "", above ? " above" : "");
+  for (const Wait& w : waits) all += concat(' ', w.own, '>', w.other, '@', w.rank);
+  return all;
 }
 
-Control::Standing Control::own_standing() const {
+Control::Standing Control::Standing::of(const std::string& text) {
+  Standing s{.known = true};
+  std::istringstream words(text);
+  words >> s.calls >> s.moved;
+  for (std::string word; words >> word;) {
+    Wait w;
+    if (std::sscanf(word.c_str(), "%d>%d@%d", &w.own, &w.other, &w.rank) == 3) s.waits.push_back(w);
+    s.busy = s.busy || word == "busy";
+    s.below = s.below || word == "below";
+    s.above = s.above || word == "above";
+  }
+  return s;
+}
+
+bool Control::Standing::has_waiting(int device) const {
+  return std::any_of(waits.begin(), waits.end(), [&](const Wait& w) { return w.own == device; });
+}
+
+Control::Waiting& Control::add_waiting(int own, int other, int rank) {
+  const std::lock_guard lock(mutex_);
+  return waiting_.emplace_back(own, other, rank);
+}
+
+Control::Standing Control::own_standing() {
   const int waits = waits_.load(std::memory_order_relaxed);
-  return {true, busy_.load(std::memory_order_relaxed) > 0, calls_.load(std::memory_order_relaxed), (waits & 1) != 0, (waits & 2) != 0};
+  Standing s{true, busy_.load(std::memory_order_relaxed) > 0, calls_.load(std::memory_order_relaxed), moved_.load(std::memory_order_relaxed),
+             (waits & 1) != 0, (waits & 2) != 0, {}};
+  const std::lock_guard lock(mutex_);
+  for (const Waiting& w : waiting_)
+    if (w.now.load(std::memory_order_relaxed)) s.waits.push_back({w.own, w.other, w.rank});
+  return s;
 }
 
 void Control::watch() {
@@ -228,32 +258,55 @@ void Control::inquire() {
   for (const Line& line : lines_) send(line, Kind::where);
 }
 
-// Neighbours that wait for each other.
+// Ranks that wait for each other.
 std::string Control::dead_lines() const {
   std::string pairs;
+  std::set<std::pair<std::size_t, std::size_t>> said;
+  const auto add = [&](std::size_t a, std::size_t b) {
+    if (said.emplace(a, b).second) pairs += concat(pairs.empty() ? "" : ", of ", "rank ", a, " and rank ", b);
+  };
   for (std::size_t r = 0; r + 1 < standings_.size(); ++r)
-    if (standings_[r].above && standings_[r + 1].below) pairs += concat(pairs.empty() ? "" : ", of ", "rank ", r, " and rank ", r + 1);
+    if (standings_[r].above && standings_[r + 1].below) add(r, r + 1);
+  for (std::size_t r = 0; r < standings_.size(); ++r)
+    for (const Wait& w : standings_[r].waits) {
+      const auto there = static_cast<std::size_t>(w.rank);
+      const auto back = [&](const Wait& v) { return v.own == w.other && v.other == w.own; };
+      if (r < there && there < standings_.size() && std::any_of(standings_[there].waits.begin(), standings_[there].waits.end(), back)) add(r, there);
+    }
   return pairs.empty() ? "their lines carry" : concat("the line of ", pairs, " carries");
 }
 
-// Behind is who has made fewer calls than another, or does not even answer. Who is busy may be waited for.
-void Control::judge() {
-  inquiring_ = false;
-  std::uint64_t most = 0;
-  for (const Standing& s : standings_) most = std::max(most, s.calls);
-  std::string behind;
-  bool busy = false;
+// Behind is who does not answer; has made fewer calls than another, and waits for no third; or has a device that another's waits
+// for, and that waits for none itself. Who is busy may be waited for.
+std::string Control::at_fault(std::uint64_t most_calls) const {
+  std::set<std::size_t> behind;
   for (std::size_t i = 0; i < standings_.size(); ++i) {
     const Standing& s = standings_[i];
-    if (s.known && (s.calls == most || s.busy)) {
-      busy = busy || s.calls < most;
-      continue;
+    if (!s.known || (s.calls < most_calls && !s.busy && s.waits.empty())) behind.insert(i);
+    for (const Wait& w : s.waits) {
+      const auto there = static_cast<std::size_t>(w.rank);
+      if (there >= standings_.size()) continue;
+      const Standing& other = standings_[there];
+      if (!other.busy && !other.below && !other.above && !other.has_waiting(w.other)) behind.insert(there);
     }
-    behind += concat(behind.empty() ? "rank " : ", rank ", i);
   }
-  if (!behind.empty()) return conclude(concat("waited ", timeout_, " s for ", behind), -1);
-  // None behind: the last came while this was asked; but twice at the same call, nothing gets through between them.
-  if (!busy && std::exchange(last_calls_, most) == most)
+  std::string who;
+  for (const std::size_t i : behind) who += concat(who.empty() ? "rank " : ", rank ", i);
+  return who;
+}
+
+void Control::judge() {
+  inquiring_ = false;
+  std::uint64_t most = 0, progress = 0;
+  bool busy = false;
+  for (const Standing& s : standings_) {
+    most = std::max(most, s.calls);
+    progress += s.calls + s.moved;
+    busy = busy || s.busy;
+  }
+  if (const std::string behind = at_fault(most); !behind.empty()) return conclude(concat("waited ", timeout_, " s for ", behind), -1);
+  // None behind: the last came while this was asked; but where twice nothing has moved, nothing gets through between them.
+  if (!busy && std::exchange(last_progress_, progress) == progress)
     return conclude(concat("waited ", timeout_, " s: all ranks are there, but ", dead_lines(), " nothing"), -1);
   for (const Line& line : lines_) send(line, Kind::wait_on);
   const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -22,9 +23,17 @@ class Control {
   // Told by the threads that work, asked for by rank 0 when somebody waits too long.
   void enter_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
   void wait_for(bool below, bool above) { waits_.store((below ? 1 : 0) | (above ? 2 : 0), std::memory_order_relaxed); }  // the neighbours
+  // A device of this rank that waits for one of another, from begin to end of an exchange between them.
+  struct Waiting {
+    int own, other, rank;
+    std::atomic<bool> now{false};
+  };
+  Waiting& add_waiting(int own, int other, int rank);  // to be set by who waits; lives as long as this
+  void moved(std::int64_t bytes) { moved_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed); }  // between such devices
   void be_busy(bool busy) { busy_.fetch_add(busy ? 1 : -1, std::memory_order_relaxed); }
   void be_leaving() { leaving_.store(true, std::memory_order_relaxed); }  // from now on others may end
 
+  int rank() const { return rank_; }
   int stop_descriptor() const { return stopped_signal_; }  // readable as soon as the ranks have stopped
   [[noreturn]] void raise();                               // fails with the reason, which is known
   void check();                                            // raises where the ranks have stopped
@@ -40,10 +49,15 @@ class Control {
  private:
   // What goes over the lines: a kind, and a text where there is more to say, with a checksum of both.
   enum class Kind : std::uint32_t { stop, stalled, where, here, wait_on };
+  struct Wait {
+    int own = -1, other = -1, rank = -1;
+  };
   struct Standing {
     bool known = false, busy = false;
-    std::uint64_t calls = 0;
+    std::uint64_t calls = 0, moved = 0;
     bool below = false, above = false;  // it waits for the rank before, the rank after
+    std::vector<Wait> waits;            // its devices for those of other ranks
+    bool has_waiting(int device) const;
     std::string text() const;
     static Standing of(const std::string& text);
   };
@@ -54,14 +68,15 @@ class Control {
   void inquire();
   void judge();
   void conclude(const std::string& reason, int told_by);
-  Standing own_standing() const;
+  Standing own_standing();
+  std::string at_fault(std::uint64_t most_calls) const;
   std::string dead_lines() const;
 
   const int rank_;
   const double timeout_;
   std::vector<Line> lines_;
   std::vector<bool> closed_;  // by line; the watcher's alone
-  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> calls_{0}, moved_{0};
   std::atomic<int> busy_{0}, waits_{0};
   std::atomic<bool> leaving_{false}, ending_{false}, first_lost_{false};
   int stopped_signal_, poke_;  // event descriptors
@@ -73,6 +88,7 @@ class Control {
   bool first_knows_ = false;
   std::uint64_t patience_ = 0;     // how often rank 0 said to wait on
   bool asked_here_ = false;        // rank 0's own work stalled
+  std::deque<Waiting> waiting_;
 
   std::mutex call_mutex_;  // held while it is called: who takes it back is not called any more
   std::function<void(const std::string&)> call_;
@@ -81,7 +97,7 @@ class Control {
   bool inquiring_ = false;
   Clock::time_point inquiry_end_;
   std::vector<Standing> standings_;  // by rank
-  std::uint64_t last_calls_ = 0;     // of all ranks, where the last inquiry found none behind
+  std::uint64_t last_progress_ = 0;  // of all ranks, where the last inquiry found none behind
   std::thread watcher_;
 };
 

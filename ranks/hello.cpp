@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 static_assert(sizeof(Proof) == crypto_auth_hmacsha256_BYTES && sizeof(Nonce) == crypto_auth_hmacsha256_KEYBYTES);
-static_assert(sizeof(Hello) == 2 * sizeof(std::int32_t) + sizeof(Token) + sizeof(Door), "no padding is hashed");
+static_assert(sizeof(Hello) == 2 * sizeof(std::int32_t) + sizeof(Token) + sizeof(Door) + sizeof(LineName), "no padding is hashed");
 
 template <class Bytes>
 Bytes draw() {

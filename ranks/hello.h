@@ -3,6 +3,7 @@
 // neither sends the secret and nothing that was heard is of use a second time. What follows is not encrypted.
 #pragma once
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -23,7 +24,7 @@ using Place = FixedText<112>;        // a port, or a path
 using Token = std::array<char, 16>;  // of a run, by chance: who has it was sent by rank 0
 using Nonce = std::array<unsigned char, 32>;
 using Proof = std::array<unsigned char, 32>;
-constexpr std::uint64_t protocol = 0x0004'6d65646e6174;  // "tandem" and the protocol's version
+constexpr std::uint64_t protocol = 0x0005'6d65646e6174;  // "tandem" and the protocol's version
 
 // The messages, in their order.
 struct Opening {  // of who comes
@@ -40,10 +41,16 @@ struct Door {
   FixedText<256> host;  // in numbers; empty: where rank 0 is
   Place place;
 };
+// Which line between two devices of different ranks somebody comes for; by default the one between neighbours.
+struct LineName {
+  std::int32_t low = -1, low_stream = -1, high = -1, high_stream = -1;
+  auto operator<=>(const LineName&) const = default;
+};
 struct Hello {
   std::int32_t rank = 0, ranks = 0;
-  Token token{};  // at the door of the rank before
+  Token token{};  // at another rank's door
   Door door;
+  LineName line;
 };
 struct SignedHello {
   Hello hello;

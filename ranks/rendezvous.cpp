@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <future>
@@ -86,21 +87,21 @@ class Guests {
   // line of control.
   std::vector<Line> answer(const Door& own_door, const Token& token) {
     doors_[0] = own_door;
-    std::vector<std::string> hosts;  // as rank 0 sees them; of itself and of Unix sockets none
-    for (const Socket& line : lines_) hosts.push_back(peer_of(line));
-    for (std::size_t r = 1; r < lines_.size() && refusal_.empty(); ++r) refusal_ = out_of_reach(r, hosts);
+    for (const Socket& line : lines_) hosts_.push_back(peer_of(line));
+    for (std::size_t r = 1; r < lines_.size() && refusal_.empty(); ++r) refusal_ = out_of_reach(r);
     std::vector<Line> lines;
     for (std::size_t r = 1; r < lines_.size(); ++r) {
       if (!lines_[r].open()) continue;
       // Who came from this machine is, for another one, where that one found rank 0.
-      const bool here = is_loopback(hosts[r - 1]) && !is_loopback(hosts[r]);
-      const Answer answer{.refusal = refusal_, .token = token, .lower = {.host = here ? "" : hosts[r - 1], .place = doors_[r - 1].place}};
+      const bool here = is_loopback(hosts_[r - 1]) && !is_loopback(hosts_[r]);
+      const Answer answer{.refusal = refusal_, .token = token, .lower = {.host = here ? "" : hosts_[r - 1], .place = doors_[r - 1].place}};
       send_all(lines_[r], &answer, sizeof answer, seconds_from_now(answer_seconds));
       lines.push_back({static_cast<int>(r), std::move(lines_[r])});
     }
     if (!refusal_.empty()) fail(ExitCode::communication, refusal_);
     return lines;
   }
+  const std::vector<std::string>& hosts() const { return hosts_; }
 
  private:
   // Why it cannot be a rank of this run; empty: it can. Who has gone again has left its place.
@@ -111,9 +112,9 @@ class Guests {
     return line.open() && !has_closed(line) ? concat("rank ", h.rank, " came twice") : "";
   }
   // Why rank r cannot come to the door of the rank before it; empty: it can.
-  std::string out_of_reach(std::size_t r, const std::vector<std::string>& hosts) const {
-    if (hosts[r].empty() || is_loopback(hosts[r]) || !is_loopback(doors_[r - 1].host.text())) return "";
-    return concat("rank ", r - 1, " came to rank 0 by ", hosts[r - 1], ", where rank ", r, ", which came from ", hosts[r],
+  std::string out_of_reach(std::size_t r) const {
+    if (hosts_[r].empty() || is_loopback(hosts_[r]) || !is_loopback(doors_[r - 1].host.text())) return "";
+    return concat("rank ", r - 1, " came to rank 0 by ", hosts_[r - 1], ", where rank ", r, ", which came from ", hosts_[r],
                   ", cannot reach it: give both an address of their network");
   }
   std::string missing() const {
@@ -127,6 +128,7 @@ class Guests {
   Notes notes_;
   std::vector<Socket> lines_;  // by rank
   std::vector<Door> doors_;
+  std::vector<std::string> hosts_;  // as rank 0 sees them, of who has come; of itself and of Unix sockets none
   std::string refusal_, refused_;  // of all; the first who was sent away
 };
 
@@ -165,20 +167,84 @@ Greeting visit(const WorldOptions& o, const Address& address, Clock::time_point 
     if (const std::string refusal = answer.refusal.text(); !refusal.empty()) fail(ExitCode::communication, printable(refusal));
     const std::string host = answer.lower.host.text();
     g.lower = {address.local() ? "" : host.empty() ? peer_of(s) : with_zone_of(own_host(s), host), answer.lower.place.text()};
-    g.token = answer.token;
+    g.where = {at, {peer_of(s)}, answer.token};
     g.control.push_back({0, std::move(s)});
     return g;
   }
 }
 
 // `attempt(end)` until it is true, in turns, short ones first, so that a rank that is lost meanwhile ends the wait.
-void wait_for(int rank, const WorldOptions& o, Control& control, const std::function<bool(Clock::time_point end)>& attempt) {
+void wait_for(const std::function<int()>& rank, const WorldOptions& o, Control& control, const std::function<bool(Clock::time_point end)>& attempt) {
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   for (auto turn = first_turn;; turn = std::min(2 * turn, longest_turn)) {
     const Clock::time_point now = Clock::now();
     if (attempt(std::min(end, now + turn))) return;
     control.check();
-    if (now >= end) control.missing(rank);
+    if (now >= end) control.missing(rank());
+  }
+}
+
+// Who is to come to a door, and for which line.
+struct Expected {
+  int rank;
+  LineName line;
+};
+
+// Serves a door in a thread of its own until all have come who are expected.
+class Porter {
+ public:
+  Porter(const WorldOptions& o, Socket door, const Token& token, std::vector<Expected> expected)
+      : o_(o), expected_(std::move(expected)), came_(expected_.size()), all_(done_.get_future()) {
+    if (!expected_.empty()) thread_ = std::jthread([this, token, d = std::move(door)](const std::stop_token& ended) mutable { serve(std::move(d), token, ended); });
+  }
+
+  // In the order in which they were expected.
+  std::vector<Socket> lines(Control& control) {
+    const auto here = [&](Clock::time_point end) { return all_.wait_until(end) == std::future_status::ready; };
+    wait_for([&] { return first_missing_.load(); }, o_, control, here);
+    all_.get();
+    return std::move(came_);
+  }
+
+ private:
+  void serve(Socket listener, const Token& token, const std::stop_token& ended) {
+    Reception door(std::move(listener), o_.secret);
+    for (std::size_t missing = 0; missing < expected_.size();) {
+      first_missing_ = expected_[missing].rank;
+      std::optional<Reception::Guest> guest = door.next(Clock::now() + pause);
+      if (ended.stop_requested()) return;
+      if (guest && guest->hello.ranks == o_.ranks && guest->hello.token == token)
+        for (std::size_t i = 0; i < expected_.size(); ++i)
+          if (guest->hello.rank == expected_[i].rank && guest->hello.line == expected_[i].line && !came_[i].open()) {
+            came_[i] = std::move(guest->line);
+            break;
+          }
+      while (missing < came_.size() && came_[missing].open()) ++missing;
+    }
+    done_.set_value();
+  }
+
+  const WorldOptions& o_;
+  const std::vector<Expected> expected_;
+  std::vector<Socket> came_;
+  std::atomic<int> first_missing_{0};
+  std::promise<void> done_;
+  std::future<void> all_;
+  std::jthread thread_;
+};
+
+// The door may be full of strangers: then once more.
+Socket go_to_door(int rank, const Address& door, const Hello& hello, const WorldOptions& o, Control& control) {
+  const auto that = [&] { return rank; };
+  for (;;) {
+    Socket line;
+    wait_for(that, o, control, [&](Clock::time_point end) { return (line = connect_to(door, end)).open(); });
+    Introduction introduction(o.secret, hello);
+    if (introduction.open(line, seconds_from_now(answer_seconds))) {
+      wait_for(that, o, control, [&](Clock::time_point end) { return readable(line, end); });
+      if (introduction.finish(line, seconds_from_now(answer_seconds)) == Introduction::End::made) return line;
+    }
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -197,11 +263,12 @@ Greeting greet(const WorldOptions& o) {
     o.note(concat("without a secret anyone who reaches ", printable(to_string(address)), " can take a rank's place (",
                   option("secret_file"), ')'));
   std::tie(g.door, g.door_place) = listen_beside(address, host, o.rank);
-  g.token = draw_token();
+  g.where = {host, {}, draw_token()};
   Guests guests(o);
   guests.gather(std::move(listener), end);
   remove_place(address);
-  g.control = guests.answer({own_host(g.door), g.door_place}, g.token);
+  g.control = guests.answer({own_host(g.door), g.door_place}, g.where.token);
+  g.where.seen = guests.hosts();
   return g;
 }
 
@@ -209,33 +276,50 @@ Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) 
   Neighbours n;
   const int below = o.rank - 1, above = o.rank + 1;
   // The door is served while this rank waits at the one below: otherwise a rank that hangs would hold up all above it.
-  Reception door(std::move(g.door), o.secret);
-  std::packaged_task<Socket(std::stop_token)> serve([&](std::stop_token ended) {
-    while (!ended.stop_requested()) {
-      std::optional<Reception::Guest> guest = door.next(Clock::now() + pause);
-      if (guest && guest->hello.rank == above && guest->hello.ranks == o.ranks && guest->hello.token == g.token)
-        return std::move(guest->line);
-    }
-    return Socket();
-  });
-  std::future<Socket> upper = serve.get_future();
-  std::jthread porter;
-  if (above < o.ranks) porter = std::jthread(std::move(serve));
-  for (bool joined = o.rank == 0; !joined;) {  // the door below may have been full of strangers
-    wait_for(below, o, control, [&](Clock::time_point end) { return (n.lower = connect_to(g.lower, end)).open(); });
-    Introduction introduction(o.secret, {.rank = o.rank, .ranks = o.ranks, .token = g.token});
-    if (introduction.open(n.lower, seconds_from_now(answer_seconds))) {
-      wait_for(below, o, control, [&](Clock::time_point end) { return readable(n.lower, end); });
-      joined = introduction.finish(n.lower, seconds_from_now(answer_seconds)) == Introduction::End::made;
-    }
-    if (!joined) std::this_thread::sleep_for(pause);
-  }
-  if (above < o.ranks) {
-    wait_for(above, o, control, [&](Clock::time_point end) { return upper.wait_until(end) == std::future_status::ready; });
-    n.upper = upper.get();
-  }
+  std::vector<Expected> upper;
+  if (above < o.ranks) upper.push_back({above, {}});
+  Porter porter(o, std::move(g.door), g.where.token, std::move(upper));
+  if (o.rank > 0) n.lower = go_to_door(below, g.lower, {.rank = o.rank, .ranks = o.ranks, .token = g.where.token}, o, control);
+  if (above < o.ranks) n.upper = std::move(porter.lines(control).at(0));
   if (const Address address = parse_address(o.address); address.local()) remove_place({"", g.door_place.text()});
   return n;
+}
+
+LineName name_of(const DeviceLine& l) { return {l.low.device, l.low.stream, l.high.device, l.high.stream}; }
+
+std::vector<Socket> open_lines(const WorldOptions& o, const Whereabouts& where, std::span<const DeviceLine> lines, Control& control,
+                               const std::function<void(std::span<std::byte>)>& gather) {
+  const Address address = parse_address(o.address);
+  const auto self = static_cast<std::size_t>(o.rank);
+  std::vector<Expected> expected;
+  for (const DeviceLine& l : lines)
+    if (l.low_rank == o.rank) expected.push_back({l.high_rank, name_of(l)});
+
+  std::vector<Door> doors(static_cast<std::size_t>(o.ranks));  // where each listens, as rank 0 sees it
+  Socket door;
+  if (!expected.empty()) std::tie(door, doors[self].place) = listen_beside(address, where.own, o.rank);
+  for (std::size_t r = 0; o.rank == 0 && r < doors.size(); ++r) doors[r].host = where.seen[r];
+  gather(std::as_writable_bytes(std::span(doors)));
+
+  const std::vector<Expected> guests = expected;
+  Porter porter(o, std::move(door), where.token, std::move(expected));
+  std::vector<Socket> open(lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const DeviceLine& l = lines[i];
+    if (l.high_rank != o.rank) continue;
+    const Door& there = doors[static_cast<std::size_t>(l.low_rank)];
+    const std::string host = there.host.text();
+    // Who came to rank 0 from its own machine is, for another one, where that one found rank 0.
+    const bool at_first = host.empty() || (is_loopback(host) && !is_loopback(doors[self].host.text()));
+    const Address to{address.local() ? "" : at_first ? where.seen[0] : with_zone_of(where.seen[0], host), there.place.text()};
+    open[i] = go_to_door(l.low_rank, to, {.rank = o.rank, .ranks = o.ranks, .token = where.token, .line = name_of(l)}, o, control);
+  }
+  if (guests.empty()) return open;
+  std::vector<Socket> came = porter.lines(control);
+  for (std::size_t i = 0, next = 0; i < lines.size(); ++i)
+    if (lines[i].low_rank == o.rank) open[i] = std::move(came[next++]);
+  if (address.local()) remove_place({"", doors[self].place.text()});
+  return open;
 }
 
 }  // namespace tandem

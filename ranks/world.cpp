@@ -3,17 +3,19 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/printable.h"
 #include "ranks/chain.h"
+#include "ranks/link.h"
 
 namespace tandem {
 namespace {
 
 // What the ranks call, told along the chain so that a call that differs is found out.
-enum class Kind : std::uint64_t { sum, gather, broadcast_size, broadcast, any, agree, leave, largest };
+enum class Kind : std::uint64_t { sum, gather, broadcast_size, broadcast, any, agree, leave, largest, doors };
 
 constexpr std::uint64_t most_at_once = 16 << 20;  // bytes of a broadcast
 
@@ -50,12 +52,16 @@ void merge(void* context, std::int64_t at, std::int64_t bytes, const std::byte* 
 struct World::State {
   WorldOptions options;
   Greeting greeting;
+  const Whereabouts where;
   Control control;
   Chain chain;
+  std::map<LineName, std::unique_ptr<Link>> lines;  // this rank's
+  std::set<LineName> asked;                         // of all ranks
 
   explicit State(const WorldOptions& o)
       : options(checked(o)),
         greeting(o.ranks > 1 ? greet(o) : Greeting{}),
+        where(greeting.where),
         control(o.rank, std::move(greeting.control), o.timeout_seconds),
         chain(o.rank, o.ranks > 1 ? join_neighbours(o, std::move(greeting), control) : Neighbours{}, o.timeout_seconds, control) {}
 
@@ -129,6 +135,35 @@ void World::agree(std::span<const Fact> facts) {
   state_->gather(Kind::agree, std::as_writable_bytes(std::span(places)));
   for (std::size_t r = 0; r < places.size(); r += room)
     if (places[r] != end) state_->control.end(printable(places.c_str() + r));  // others may not have read as far
+}
+
+void World::open_lines(std::vector<DeviceLine> lines) {
+  State& s = *state_;
+  const auto is_open = [&](const DeviceLine& l) { return s.asked.contains(name_of(l)); };
+  std::erase_if(lines, is_open);
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  if (lines.empty()) return;
+  std::vector<Socket> sockets = tandem::open_lines(s.options, s.where, lines, s.control, [&](std::span<std::byte> bytes) { s.gather(Kind::doors, bytes); });
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const DeviceLine& l = lines[i];
+    const LineName name = name_of(l);
+    s.asked.insert(name);
+    if (!sockets[i].open()) continue;
+    const bool low = l.low_rank == rank();
+    const int own = (low ? l.low : l.high).device, other = (low ? l.high : l.low).device, there = low ? l.high_rank : l.low_rank;
+    s.lines[name] = std::make_unique<Link>(std::move(sockets[i]), there, s.control, s.control.add_waiting(own, other, there));
+  }
+}
+
+Links World::links(const LineEnd& own, std::span<const LineEnd> others) {
+  std::vector<Link*> links;
+  for (const LineEnd& other : others) {
+    const auto line = state_->lines.find(name_of(DeviceLine{.low = std::min(own, other), .high = std::max(own, other)}));
+    if (line == state_->lines.end()) fail(ExitCode::communication, "rank ", rank(), ": no line from device ", own.device, " to device ", other.device, " is open");
+    links.push_back(line->second.get());
+  }
+  return {std::move(links), state_->control, timeout_seconds()};
 }
 
 void World::leave() {

@@ -1,6 +1,7 @@
 // The processes ("ranks") that run one plan together, each a share of its devices. Rank 0 listens, the others come to it;
 // later every rank speaks to its neighbours and to rank 0.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,12 +13,25 @@
 
 namespace tandem {
 
+class Links;
+
 struct WorldOptions {
   int rank = 0, ranks = 1;
   std::string address;           // where rank 0 listens: "host:port", or "unix:PATH" where all are on one machine
   double timeout_seconds = 120;  // of waiting for another rank
   std::string secret = {};       // what all ranks know; empty: they let in whoever says to be one
   std::function<void(const std::string&)> note = {};  // hears, while ranks come, what a user should know
+};
+
+// A line between two devices of different ranks, of one stream of each: one thread there goes into its exchanges one after the other.
+struct LineEnd {
+  int device = 0, stream = 0;  // by the plan's numbers
+  auto operator<=>(const LineEnd&) const = default;
+};
+struct DeviceLine {
+  LineEnd low, high;                // low.device < high.device
+  int low_rank = 0, high_rank = 0;  // the line is opened by the higher
+  auto operator<=>(const DeviceLine&) const = default;
 };
 
 class World {
@@ -49,7 +63,12 @@ class World {
     std::string name, value, where = {};
   };
   void agree(std::span<const Fact> facts);
+  // Opens lines that are not open yet, beside the chain: what goes over one waits for no other.
+  void open_lines(std::vector<DeviceLine> lines);
   void leave();  // the last: no rank goes before all are ready to
+
+  // A device's lines to others of other ranks, in their order. They must be open. What goes over them is in ranks/link.h.
+  Links links(const LineEnd& own, std::span<const LineEnd> others);
 
   // While it exists the others wait for this rank as long as its process lives: for what may take its time.
   class Busy {

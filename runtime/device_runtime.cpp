@@ -52,7 +52,7 @@ void DeviceRuntime::load(const Buffer& constant, std::byte* memory) {
   streams_[0]->synchronize();
 }
 
-void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_channel) {
+void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges) {
   const DevicePlan& device = plan.devices[index_];
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
@@ -69,7 +69,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, int first_chan
     addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);
     if (b.constant) load(b, addresses.back());
   }
-  Program::Place place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), first_channel};
+  Program::Place place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), exchanges};
   // To find kernels that read what no kernel of the step wrote.
   if (std::getenv("TANDEM_POISON_SCRATCH"))
     for (std::size_t i = 0; i < bases.size(); ++i)

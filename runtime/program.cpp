@@ -72,9 +72,8 @@ void Program::add(const Adding& a, const LaunchStep& launch) {
 void Program::add(const Adding& a, const ExchangeStep& step) {
   const Exchange& e = a.plan.exchanges[step.exchange];
   if (!a.place.group || e.elements == 0 || e.devices.size() < 2) return;
-  const ExchangeSpec spec{e.kind, e.devices, e.elements, e.dtype, parts_of(a.plan, step.exchange), a.place.first_channel + step.exchange.index};
   try {
-    add_kernel(a, a.place.group->make(spec, a.place.rank));
+    add_kernel(a, a.place.group->make(a.place.exchanges[static_cast<std::size_t>(step.exchange.index)], a.place.rank));
     instructions_.back().exchanges = true;
   } catch (const Error& error) {
     fail(error.code(), names_.back(), ": ", error.what());

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "planner/plan/plan_file.h"
+#include "runtime/exchange_specs.h"
 #include "runtime/parameter_parts.h"
 #include "runtime/session_state.h"
 
@@ -94,10 +95,12 @@ void Session::State::load(Plan plan) {
 
   if (world) world->agree(std::vector<World::Fact>{{"plan", hash_of(p)}});
   if (!group && exchanges(p)) make_group(p);
+  const std::vector<ExchangeSpec> specs = exchange_specs(p, channels);
+  if (group) group->connect(specs);
   on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
     const std::size_t index = static_cast<std::size_t>(range.first) + d;
     if (!device) device = std::make_unique<DeviceRuntime>(p, index, find_backend(backends, p.devices[index].device));
-    device->add(p, group.get(), channels);
+    device->add(p, group.get(), specs);
   });
   channels += static_cast<int>(p.exchanges.size());
 
@@ -272,6 +275,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
                            const StepState& step, bool announced, const Job& run) {
   State& s = *state_;
   const Plan& plan = *s.plans[index];
+  s.gathered.clear();
   if (!s.failure.empty()) fail(ExitCode::device, "the session failed before: ", s.failure);
   if (inputs.size() != plan.inputs.size() || outputs.size() != plan.outputs.size())
     fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ",

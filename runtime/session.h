@@ -66,6 +66,10 @@ class Session {
   using Visit = std::function<void(const NamedTensor&)>;
   void each_parameter(const Visit& visit, int device = 0) const;
   void each_optimizer_state(const Visit& visit, int device = 0) const;
+  // Of several processes, one may have no device with a parameter, or some of its parts alone: whether there are such. They can be read
+  // between this call, which all ranks make alike, and the next step or new values.
+  bool lacks_parameters() const;
+  void gather_parameters();
 
   // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state, and what a
   // device has no part of, is zero here): equal where parts are alike.

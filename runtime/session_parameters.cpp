@@ -9,6 +9,7 @@
 namespace tandem {
 
 void Session::set_parameters(std::span<const NamedTensor> values, ValueRole role) {
+  state_->gathered.clear();
   std::vector<const PlanParameter*> targets;
   for (const NamedTensor& v : values) {
     const auto it = state_->parameters.find({role, v.name});
@@ -41,8 +42,42 @@ std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::si
   const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->axis < 0; };
   if (whole(asked)) return {asked};
   if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
-  if (all.size() != p.parts.size()) fail(ExitCode::device, "parameter '", p.name, "' has parts on devices of another process, and cannot be read here");
+  if (all.size() != p.parts.size()) fail(ExitCode::device, "parameter '", p.name, "' is on devices of another process, and was not gathered since the last step");
   return all;
+}
+
+bool Session::State::lacks(const PlanParameter& p) const {
+  for (int rank = 0; world && rank < world->ranks(); ++rank) {
+    const auto here = [&](const ParameterPart& part) { return part.device / range.count == rank; };
+    const bool whole = std::any_of(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return here(part) && part.axis < 0; });
+    if (!whole && !std::all_of(p.parts.begin(), p.parts.end(), here)) return true;
+  }
+  return false;
+}
+
+bool Session::lacks_parameters() const {
+  const std::vector<PlanParameter>& all = state_->plans[0]->parameters;
+  return std::any_of(all.begin(), all.end(), [&](const PlanParameter& p) { return state_->lacks(p); });
+}
+
+// Each part is given by the first device that has it.
+void Session::gather_parameters() {
+  State& s = *state_;
+  for (const PlanParameter& p : s.plans[0]->parameters) {
+    if (!s.lacks(p)) continue;
+    std::vector<std::vector<std::byte>> bytes(s.devices.size());
+    s.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      const ParameterPart* const own = s.part_of(p, d);
+      if (!own || &*std::find_if(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.same_range(*own); }) != own) return;
+      bytes[d].resize(static_cast<std::size_t>(own->operand.bytes()));
+      device->read(p.arena, *own, bytes[d]);
+    });
+    std::vector<std::byte> whole(static_cast<std::size_t>(p.type.shape.elements()) * size_of(p.type.dtype));
+    for (std::size_t d = 0; d < bytes.size(); ++d)
+      if (!bytes[d].empty()) put_part(p, *s.part_of(p, d), bytes[d], whole);
+    s.world->gather(whole);
+    s.gathered[p.key()] = std::move(whole);
+  }
 }
 
 namespace {
@@ -53,6 +88,12 @@ void read_parameters(State& state, ValueRole role, std::size_t from, const Sessi
   if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
   for (const PlanParameter& p : plan.parameters) {
     if (p.role != role) continue;
+    if (const auto whole = state.gathered.find(p.key()); whole != state.gathered.end()) {
+      NamedTensor value{p.name, Tensor(p.type)};
+      std::copy(whole->second.begin(), whole->second.end(), value.tensor.write().begin());
+      visit(value);
+      continue;
+    }
     const std::vector<std::size_t> holders = state.holders(p, from);
     std::vector<std::vector<std::byte>> bytes(state.devices.size());
     for (const std::size_t d : holders) bytes[d].resize(static_cast<std::size_t>(state.part_of(p, d)->operand.bytes()));

@@ -67,6 +67,9 @@ struct Session::State {
 
   // What the device of this number, of this process's, keeps of a parameter; null where it has none.
   const ParameterPart* part_of(const PlanParameter& p, std::size_t device) const { return p.on(range.first + static_cast<int>(device)); }
+  std::map<ParameterKey, std::vector<std::byte>> gathered;  // whole parameters that some rank lacks, as long as they are right
+  // Whether some rank has not all of it.
+  bool lacks(const PlanParameter& p) const;
   // Which devices give a parameter's value: the one asked where it has all of it, else another that has, else all with parts.
   std::vector<std::size_t> holders(const PlanParameter& p, std::size_t asked) const;
 

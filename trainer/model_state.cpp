@@ -79,7 +79,7 @@ std::span<const FeedTarget> Model::State::inputs() const {
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {
-  if (!options.world) return {};
+  if (!options.world || options.plan.placement) return {};  // where devices differ, any may read any rows
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
   return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
@@ -174,7 +174,9 @@ StepState Model::State::step_state(double rate) const {
 }
 
 void Model::State::start_states() {
+  if (options.states.empty()) return;
   std::vector<NamedTensor> given;
+  session->gather_parameters();
   session->each_optimizer_state([&](const NamedTensor& t) {
     const auto it = options.states.find(t.name);
     if (it == options.states.end()) return;

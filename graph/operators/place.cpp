@@ -65,10 +65,14 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
     all_outputs(whole);
     return placed;
   }
+  const Part& first = *std::find_if(operands.begin(), operands.end(), [](const Part& p) { return p.is_split(); });
+  const auto split = [&](BatchPlace place) { return Part{Spread::split, place.axis, place.outer, first.sizes}; };
   std::vector<BatchPlace> places;
   for (const Part& p : placed.inputs) places.push_back(p.is_split() ? BatchPlace{.axis = p.axis, .outer = p.outer} : BatchPlace{});
-  PlaceContext c(graph, node, std::move(places), mesh.total());
+  PlaceContext c(graph, node, std::move(places), mesh.as(first).total());
   try {
+    const auto otherwise = [&](const Part& p) { return p.is_split() && p.sizes != first.sizes; };
+    if (std::any_of(operands.begin(), operands.end(), otherwise)) c.fail("its operands are not shared out alike");
     run_rule(c);
     all_outputs(whole);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -78,13 +82,13 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
         part = {Spread::own};
       } else if (const auto& readings = c.results()[i]; !readings.empty()) {
         if (readings[0].mixed && node.op->linear != Linear::sum) c.fail("its results mix what is split");
-        part = readings[0].mixed ? Part{Spread::partial} : readings[0].present() ? Part::split(readings[0].axis, readings[0].outer) : whole;
+        part = readings[0].mixed ? Part{Spread::partial} : readings[0].present() ? split(readings[0]) : whole;
       }
     }
     for (const int i : c.sums()) placed.outputs[at(i)] = {Spread::partial};
     for (const int i : c.owns()) placed.outputs[at(i)] = {Spread::own};
     for (const int i : c.onces()) placed.inputs[at(i)] = {Spread::partial};
-    for (const FollowContext::Repeat& r : c.repeats()) placed.inputs[at(r.input)] = Part::split(r.place.axis, r.place.outer);
+    for (const FollowContext::Repeat& r : c.repeats()) placed.inputs[at(r.input)] = split(r.place);
   } catch (const Error& e) {
     placed.reason = e.what();
     for (Part& p : placed.inputs)

@@ -47,13 +47,23 @@ struct LoweredGraph {
   std::vector<std::string> warnings;
 };
 
-// Where a parameter lies already: in a plan made before, or on another device.
-using FixedParameters = std::map<ParameterKey, Operand>;
+// Where a parameter, or a part of that shape, lies already: in a plan made before, or on another device.
+using FixedParameters = std::map<std::pair<ParameterKey, Ints>, Operand>;
+
+// The kernels of programs that were lowered before, by node and its operands' shapes. Devices that compute alike do it by the same kernel, in
+// the same layouts: another would round otherwise, and replicas would differ.
+struct ChosenKernel {
+  std::string kernel;
+  std::vector<Operand> inputs, outputs;
+  bool widened = false;
+};
+using ChosenKernels = std::map<std::string, ChosenKernel>;
 
 struct SelectOptions {
   KernelOptions kernel;
   const DeviceModel* device = nullptr;
   const FixedParameters* fixed = nullptr;
+  ChosenKernels* chosen = nullptr;  // the program adds its own
 };
 
 // Chooses a kernel and layouts for every node, cheapest first, with a Reorder wherever a kernel wants another layout

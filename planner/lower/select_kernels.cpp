@@ -147,27 +147,14 @@ class Selector {
     for (const ValueId in : node.inputs) request.inputs.push_back(values_.requested(in));
     for (const ValueId out : node.outputs) request.outputs.push_back(wanted_output(out));
     const double flops = flops_of(graph_, node);
-    std::optional<Choice> choice = cheapest(node, request, flops);
-    bool widened = false;
-    if (KernelRequest wide = request; worth_widening(choice, flops) && widen(node, wide))
-      if (const std::optional<Choice> other = cheapest(node, wide, flops); other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
-        ++(choice ? faster_wide_ : widened_)[std::string(node.op->name)];
-        choice = other;
-        request = std::move(wide);
-        widened = true;
-      }
-    if (!choice) {
-      std::string operands;
-      for (const Operand& o : request.inputs) operands += concat(' ', o);
-      fail(node.op->name, " '", node.name, "' has no kernel in backend ", backend_.name(), " for", operands, " {", node.attributes, "}");
-    }
-    const KernelDescription& chosen = choice->kernel;
+    const Choice choice = chosen(node, request, flops);
+    const KernelDescription& chosen = choice.kernel;
 
     Step step{.what = LaunchStep{std::string(node.op->name), chosen.kernel, node.attributes}, .origin = node.origin};
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId in = node.inputs[k];
       step.inputs.push_back(in.present() ? values_.form(in, chosen.inputs[k].layout) : BufferId{});
-      if (widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
+      if (choice.widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
     }
     std::vector<std::pair<BufferId, BufferId>> casts;  // of float32 results to what the graph has
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
@@ -182,7 +169,7 @@ class Selector {
       step.outputs.push_back(values_.unnamed(out, chosen.outputs[k]));
       casts.push_back({step.outputs.back(), named});
     }
-    values_.launch(std::move(step), chosen, choice->cost, flops);
+    values_.launch(std::move(step), chosen, choice.cost, flops);
     for (const auto& [from, to] : casts) values_.convert("Cast", from, to);
     for (const auto& [v, from, to] : after_) {
       const BufferId b = values_.reorder(v, from, to);
@@ -199,7 +186,55 @@ class Selector {
     KernelDescription kernel;
     Cost cost;
     double total = 0;
+    bool widened = false;  // the request's operands are float32
   };
+
+  // As a program before this one has chosen, else the cheapest. The request becomes that of the choice.
+  Choice chosen(const Node& node, KernelRequest& request, double flops) {
+    std::string key;
+    if (options_.chosen) {
+      key = concat(node.op->name, " '", node.name, "' {", node.attributes, '}');
+      for (const auto* operands : {&request.inputs, &request.outputs})
+        for (const Operand& o : *operands) key += concat(' ', o.dtype, o.shape);
+      key += concat(" #", ++met_[key]);
+      if (const auto before = options_.chosen->find(key); before != options_.chosen->end())
+        if (std::optional<Choice> same = as_before(node, request, flops, before->second)) return *std::move(same);
+    }
+    Choice choice = best(node, request, flops);
+    const KernelDescription& d = choice.kernel;
+    if (options_.chosen) options_.chosen->try_emplace(std::move(key), ChosenKernel{d.kernel, d.inputs, d.outputs, choice.widened});
+    return choice;
+  }
+
+  // Absent where this device has no such kernel.
+  std::optional<Choice> as_before(const Node& node, KernelRequest& request, double flops, const ChosenKernel& before) {
+    KernelRequest wanted = request;
+    if (before.widened && !widen(node, wanted)) return std::nullopt;
+    for (const KernelDescription& d : tuner_.describe(wanted)) {
+      if (d.kernel != before.kernel || d.inputs != before.inputs || d.outputs != before.outputs) continue;
+      Choice same{d, tuner_.cost(wanted, d, flops, *options_.device), 0, before.widened};
+      request = std::move(wanted);
+      return same;
+    }
+    return std::nullopt;
+  }
+
+  Choice best(const Node& node, KernelRequest& request, double flops) {
+    std::optional<Choice> choice = cheapest(node, request, flops);
+    if (KernelRequest wide = request; worth_widening(choice, flops) && widen(node, wide))
+      if (std::optional<Choice> other = cheapest(node, wide, flops);
+          other && (!choice || other->total + cast_seconds(request, other->kernel) < choice->total)) {
+        ++(choice ? faster_wide_ : widened_)[std::string(node.op->name)];
+        choice = std::move(other);
+        choice->widened = true;
+        request = std::move(wide);
+      }
+    if (choice) return *std::move(choice);
+    std::string operands;
+    for (const Operand& o : request.inputs) operands += concat(' ', o);
+    fail(node.op->name, " '", node.name, "' has no kernel in backend ", backend_.name(), " for", operands, " {", node.attributes, "}");
+  }
+
   std::optional<Choice> cheapest(const Node& node, const KernelRequest& request, double flops) {
     const std::vector<KernelDescription>& all = tuner_.describe(request);
     std::optional<Choice> best;
@@ -310,6 +345,7 @@ class Selector {
   const Backend& backend_;
   LoweredGraph program_;
   ValueForms values_;
+  std::map<std::string, int> met_;          // requests of one key
   std::map<std::string, int> widened_;      // steps by operator that run in float32 for want of a 16-bit kernel,
   std::map<std::string, int> faster_wide_;  // and because they take less time so
   struct Wide {

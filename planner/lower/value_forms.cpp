@@ -85,8 +85,8 @@ BufferId ValueForms::add_constant(ValueId v, const Layout& layout) {
 
 const Operand* ValueForms::fixed_operand(ValueId v) const {
   if (!options_.fixed) return nullptr;
-  const auto it = options_.fixed->find({graph_[v].role, graph_[v].name});
-  return it == options_.fixed->end() || it->second.shape != graph_[v].type.shape ? nullptr : &it->second;
+  const auto it = options_.fixed->find({{graph_[v].role, graph_[v].name}, graph_[v].type.shape.dims});
+  return it == options_.fixed->end() ? nullptr : &it->second;
 }
 
 BufferId ValueForms::add_parameter(ValueId v, const Layout& layout) {
@@ -111,8 +111,6 @@ Operand ValueForms::requested(ValueId v) {
   }
   if (value.kind == ValueKind::parameter) {
     if (const Operand* fixed = fixed_operand(v)) {
-      if (fixed->shape != o.shape)
-        fail("parameter '", value.name, "' is kept as ", fixed->shape, " by the plan this one shares parameters with, here it would be ", o.shape);
       o.layout = fixed->layout;
       return o;
     }

@@ -19,6 +19,7 @@ double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   const double members = static_cast<double>(exchange.devices.size());
   double moved = bytes;
   if (is_in_place(exchange.kind)) moved = 2 * bytes * (members - 1) / members;
+  if (exchange.kind == ExchangeKind::all_to_all) moved = bytes * (members - 1) / members / members;
   if (exchange.kind == ExchangeKind::reduce_scatter || exchange.kind == ExchangeKind::all_gather) moved = bytes * (members - 1) / members;
   return device.launch_seconds + moved / device.link_bandwidth;
 }
@@ -83,8 +84,8 @@ class PlanAssembler {
         if (index.emplace(p.key(), plan_.parameters.size()).second)
           plan_.parameters.push_back({p.name, p.type, p.source, r->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
     for (std::size_t d = 0; d < replicas_.size(); ++d) {
-      // A device without samples keeps what the others keep: another batch may have some for it.
-      const LoweredGraph& program = *(replicas_[d].slice_size > 0 ? replicas_[d] : *leader_first_[0]).program;
+      // That of a device without samples has them all, too: another batch may have some for it.
+      const LoweredGraph& program = *replicas_[d].program;
       std::vector<const LoweredParameter*> own(plan_.parameters.size());
       for (const LoweredParameter& p : program.parameters) own[index.at(p.key())] = &p;
       std::int64_t ends[std::size(arena_kinds)] = {};

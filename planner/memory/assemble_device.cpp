@@ -37,6 +37,7 @@ class DeviceAssembler {
   void place_persistent() {
     std::int64_t sizes[std::size(arena_kinds)] = {};
     std::map<ParameterKey, const ParameterPart*> by_key;
+    const std::set<int> read = read_buffers();
     for (const PlanParameter& p : plan_.parameters) {
       const ParameterPart* part = p.on(index_);
       if (!part) continue;
@@ -44,7 +45,11 @@ class DeviceAssembler {
       auto& end = sizes[static_cast<std::size_t>(p.arena)];
       end = std::max(end, part->offset + aligned(part->operand.bytes(), replica_.model.alignment));
     }
-    for (const LoweredParameter& p : program_.parameters) device_.buffers[p.buffer].offset = by_key.at(p.key())->offset;
+    for (const LoweredParameter& p : program_.parameters) {
+      const auto kept = by_key.find(p.key());
+      if (kept != by_key.end()) device_.buffers[p.buffer].offset = kept->second->offset;
+      if (kept == by_key.end() && read.contains(p.buffer.index)) fail("parameter '", p.name, "' is read on device ", index_, ", which keeps nothing of it");
+    }
     auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
     for (Buffer& b : device_.buffers)
       if (b.arena == ArenaKind::constants && !b.alias.present()) {
@@ -61,12 +66,17 @@ class DeviceAssembler {
       arena(device_, kind).bytes = arena(device_, kind).lower_bound = sizes[static_cast<std::size_t>(kind)];
   }
 
-  void add_slices() {
+  std::set<int> read_buffers() const {  // whose memory it is
     std::set<int> read;
     for (const Step& s : program_.steps)
       for (const BufferId in : s.inputs)
         if (in.present()) read.insert(root_of(program_.buffers, in).index);
     for (const BufferId out : program_.outputs) read.insert(root_of(program_.buffers, out).index);
+    return read;
+  }
+
+  void add_slices() {
+    const std::set<int> read = read_buffers();
     for (const LoweredInput& in : program_.inputs) {
       if (!read.count(in.buffer.index)) continue;
       const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); });

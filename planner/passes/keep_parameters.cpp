@@ -26,6 +26,29 @@ ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
   return std::is_sorted(axes.begin(), axes.end()) ? value : b.transpose(value, axes);
 }
 
+// The shape in which the devices together keep all of it.
+Shape whole_shape(const PlanParameter& kept) {
+  const auto elements = [](const ParameterPart& part) { return part.operand.shape.elements(); };
+  const ParameterPart& part = *std::ranges::max_element(kept.parts, {}, elements);
+  Shape held = part.operand.shape, cut = kept.type.shape;
+  if (part.axis < 0 || elements(part) == 0) return held;
+  cut[part.axis] = elements(part) / (kept.type.shape.elements() / cut[part.axis]);
+  const int axis = held_axis(held, kept.source, cut, part.axis);
+  held[axis] = held[axis] * kept.type.shape[part.axis] / cut[part.axis];
+  return held;
+}
+
+// Its parts are cut of the template's tensor, in whatever shape it is held.
+void place_as_kept(Value& parameter, const Value& wanted) {
+  for (Part& part : parameter.placement.parts) {
+    if (!part.is_split()) continue;
+    const int axis = template_axis(wanted.type.shape, wanted.source, wanted.template_shape, part.axis).axis;
+    part.axis = held_axis(parameter.type.shape, parameter.source, wanted.template_shape, axis);
+    if (part.axis < 0)
+      fail(ExitCode::usage, "placement: parameter '", wanted.name, "' is kept as ", parameter.type.shape, ", whose parts are none of axis ", axis, " of ", wanted.template_shape);
+  }
+}
+
 Graph keep_parameters(const Graph& graph, const Plan& owner) {
   GraphCopy copy(graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
@@ -33,12 +56,13 @@ Graph keep_parameters(const Graph& graph, const Plan& owner) {
     if (wanted.kind != ValueKind::parameter) continue;
     const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(), [&](const PlanParameter& p) { return p.role == wanted.role && p.name == wanted.name; });
     if (kept == owner.parameters.end()) continue;  // told later, with the plan's other differences
-    const Shape &from = kept->parts.front().operand.shape, &to = wanted.type.shape;
+    const Shape from = whole_shape(*kept), &to = wanted.type.shape;
     const Ints from_axes = axes_of(kept->source, from.rank()), to_axes = axes_of(wanted.source, to.rank());
     if (from == to && from_axes == to_axes) continue;
     const ValueId old{static_cast<int>(v)}, parameter = copy.map(old);
     copy.to[parameter].type.shape = from;
     copy.to[parameter].source = kept->source;
+    place_as_kept(copy.to[parameter], wanted);
     GraphBuilder b(copy.to, concat("kept/", wanted.name), {});
     copy.set(old, transpose(b, b.reshape(transpose(b, parameter, from_axes), in_order(to, to_axes)), inverse(to_axes)));
   }

@@ -16,9 +16,12 @@ bool divides(const Shape& shape, Part part, const MeshAxis& mesh) {
   return shape[part.axis] > 0 && shape[part.axis] % unit == 0;
 }
 
+// The axis of the template that parts of a parameter along this axis are parts of; -1: none.
+int axis_of_template(const Value& v, int axis) { return template_axis(v.type.shape, v.source, v.template_shape, axis).axis; }
+
 // Whether a parameter can be held in such parts.
 bool can_be_held(const Value& v, Part part, const MeshAxis& mesh) {
-  return part.outer == 1 && template_axis(v, part.axis) >= 0 && divides(v.type.shape, part, mesh);
+  return part.outer == 1 && axis_of_template(v, part.axis) >= 0 && divides(v.type.shape, part, mesh);
 }
 
 // What comes of a choice: how every value lies, and the first node that would have something gathered.
@@ -161,7 +164,7 @@ class Chooser {
       const ValueId in = node.inputs[i];
       if (!in.present() || !is_weight(graph_[in]) || graph_[in].type.shape.rank() < 2 || !node.op->in_place.empty()) continue;
       const Part by_results = Part::split(0);
-      if (template_axis(graph_[in], 0) < 0) continue;
+      if (axis_of_template(graph_[in], 0) < 0) continue;
       std::vector<Part> operands(node.inputs.size());
       operands[i] = by_results;
       const NodePlacement placed = place_node(graph_, node, operands, mesh_);
@@ -211,10 +214,10 @@ class Chooser {
   std::set<int> tried_;
 };
 
-// By the first axis that has equal parts beside what lies along other axes of the mesh: parts of the first are gathered as they lie.
-std::optional<Part> first_part(const Value& v, const MeshAxis& mesh, const Part* other) {
+// By the first axis of which each device has something: parts of axis 0 are gathered as they lie.
+std::optional<Part> first_part(const Value& v, const MeshAxis& mesh) {
   for (int axis = 0; axis < v.type.shape.rank(); ++axis)
-    if (const Part part = Part::split(axis); can_be_held(v, part, mesh) && (!other || other->axis != axis)) return part;
+    if (axis_of_template(v, axis) >= 0 && v.type.shape[axis] >= mesh.total()) return Part::split(axis);
   return std::nullopt;
 }
 
@@ -227,8 +230,8 @@ ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const 
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
     if (!is_weight(v) || !v.trainable) continue;
-    const auto other = along_other_axes.find(static_cast<int>(i));
-    if (const auto part = first_part(v, mesh, other == along_other_axes.end() ? nullptr : &other->second)) chosen.emplace(static_cast<int>(i), *part);
+    if (along_other_axes.contains(static_cast<int>(i))) continue;  // a plan has parts of a parameter along one axis of the mesh
+    if (const auto part = first_part(v, mesh)) chosen.emplace(static_cast<int>(i), *part);
   }
   return chosen;
 }

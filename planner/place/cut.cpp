@@ -4,6 +4,7 @@
 #include "planner/place/cut.h"
 
 #include <algorithm>
+#include <map>
 
 #include "graph/place.h"
 #include "graph/updates.h"
@@ -15,22 +16,22 @@ namespace {
 
 Part part_of(const Value& v, std::size_t axis) { return axis < v.placement.parts.size() ? v.placement.parts[axis] : Part{}; }
 
-// Whether the device has an empty part along a mesh axis on which the value lies so.
-bool any_empty_part(const Graph& whole, const Value& v, int device, bool (*lies)(Spread)) {
+// Whether the device has an empty part of it along some axis of the mesh.
+bool has_nothing_of(const Graph& whole, const Value& v, int device) {
   if (v.placement.group < 0) return false;
   const DeviceGroup& group = whole.groups[at(v.placement.group)];
   const int position = group.position_of(device);
   for (std::size_t a = 0; position >= 0 && a < v.placement.parts.size(); ++a)
-    if (lies(v.placement.parts[a].spread) && group.axes[a].sizes[at(group.position_along(position, a))] == 0) return true;
+    if (const Part& part = v.placement.parts[a]; part.is_split() || part.spread == Spread::own) {
+      const std::vector<std::int64_t>& sizes = part.sizes.empty() ? group.axes[a].sizes : part.sizes;
+      if (sizes[at(group.position_along(position, a))] == 0) return true;
+    }
   return false;
-}
-bool has_nothing_of(const Graph& whole, const Value& v, int device) {
-  return any_empty_part(whole, v, device, [](Spread spread) { return spread == Spread::split || spread == Spread::own; });
 }
 
 class Cut {
  public:
-  Cut(const Graph& whole, int device) : whole_(whole), device_(device), map_(whole.values.size()) {
+  Cut(const Graph& whole, int device) : whole_(whole), device_(device), map_(whole.values.size()), made_(whole.values.size()) {
     for (const DeviceGroup& group : whole.groups) positions_.push_back(group.position_of(device));
     to_.name = whole.name;
     to_.groups = whole.groups;
@@ -41,7 +42,11 @@ class Cut {
       if (const ValueId v{static_cast<int>(i)}; whole_[v].kind != ValueKind::activation && has(whole_[v])) map_[v] = given(whole_[v]);
     for (const ValueId in : whole_.inputs)
       if (map_[in].present()) to_.inputs.push_back(map_[in]);
-    for (const Node& node : whole_.nodes) add(node);
+    std::map<std::string, int> met;
+    for (const Node& node : whole_.nodes) {
+      if (is_exchange(node)) number_ = ++met[node.name];
+      add(node);
+    }
     for (const int i : outputs_on(whole_, device_)) {
       const GraphOutput& out = whole_.outputs[at(i)];
       to_.outputs.emplace_back(operand(out), out.role, out.of);
@@ -53,14 +58,23 @@ class Cut {
  private:
   bool here(int group) const { return group < 0 || positions_[at(group)] >= 0; }
   bool has(const Value& v) const { return here(v.placement.group) && !has_nothing_of(whole_, v, device_); }
-  bool has_zeros(const Value& v) const { return any_empty_part(whole_, v, device_, [](Spread spread) { return spread == Spread::partial; }); }
-
-  bool known(ValueId v) const { return !v.present() || map_[v].present() || has_zeros(whole_[v]); }
+  // An addend to which the device has nothing to add: what it would be made of is not there.
+  bool is_addend(ValueId v) const {
+    const auto partial = [](const Part& p) { return p.spread == Spread::partial; };
+    return v.present() && std::ranges::any_of(whole_[v].placement.parts, partial);
+  }
+  bool is_zero(ValueId v) const { return is_addend(v) && (!map_[v].present() || made_[v]); }
+  bool all_zero(const Node& node) const {
+    const auto zero_if_addend = [&](ValueId v) { return !is_addend(v) || is_zero(v); };
+    return std::ranges::any_of(node.inputs, [&](ValueId v) { return is_addend(v); }) && std::ranges::all_of(node.inputs, zero_if_addend);
+  }
+  bool known(ValueId v) const { return !v.present() || map_[v].present() || is_zero(v); }
 
   // What the device has of a value; zeros are made where somebody asks for them.
   ValueId operand(ValueId v) {
     if (!v.present() || map_[v].present()) return v.present() ? map_[v] : v;
     if (!known(v)) fail("placement: '", whole_[v].name, "' is read on device ", device_, ", which has nothing of it");
+    made_[v] = true;
     return map_[v] = zeros(whole_[v]);
   }
   ValueId zeros(const Value& v) {
@@ -97,13 +111,13 @@ class Cut {
     if (v.kind == ValueKind::parameter && part) {
       for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
         if (!part_of(value, a).is_split()) continue;
-        const int axis = template_axis(value, part_of(value, a).axis);
+        const auto [axis, each] = template_axis(value.type.shape, value.source, value.template_shape, part_of(value, a).axis);
         if (axis < 0) fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape, ", is none of the template's ", value.template_shape);
         const Range range = range_of(value, value.type.shape, a);
         if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(), [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
           fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
-        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin});
-        v.template_shape[axis] = range.size;
+        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin * each});
+        v.template_shape[axis] = range.size * each;
       }
       v.data.reset();
     }
@@ -125,9 +139,10 @@ class Cut {
   };
   Range range_of(const Value& v, const Shape& shape, std::size_t axis) const {
     const Part& part = v.placement.parts[axis];
-    const MeshAxis& mesh = group_of(v).axes[axis];
+    const MeshAxis mesh = group_of(v).axes[axis].as(part);
     const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
-    return {part.outer, mesh.begin(position_along(v, axis)) * unit, size_along(v, axis) * unit};
+    const int position = position_along(v, axis);
+    return {part.outer, mesh.begin(position) * unit, mesh.sizes[at(position)] * unit};
   }
 
   Tensor cut_constant(const Value& value) const {
@@ -163,7 +178,9 @@ class Cut {
     if (node.op->moves == Moves::send) return add_send(node);
     if (!here(whole_[first].placement.group)) return;
     const bool exchanges = is_exchange(node);
-    const auto computed = [&](ValueId out) { return out.present() && (exchanges || (has(whole_[out]) && !has_zeros(whole_[out]))); };
+    const auto computed = [&](ValueId out) {
+      return out.present() && (exchanges || (has(whole_[out]) && !(is_addend(out) && all_zero(node))));
+    };
     if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
     // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
     if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
@@ -213,6 +230,11 @@ class Cut {
         fail("placement: ", node.op->name, " '", node.name, "' gives ", to_[out].type, " on device ", device_, ", placed as ", placed[i]);
   }
 
+  // The same on all devices; nodes may have one name.
+  std::string name_of(const Node& node, int first) const {
+    return concat(node.name, number_ > 1 ? concat(" #", number_) : "", " of ", first);
+  }
+
   // Who takes part, where it is not every device of the plan; the name is the same on all of them.
   void name_exchange(const Node& node, Node& n) const {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
@@ -221,7 +243,7 @@ class Cut {
       if (part_of(from, a) == part_of(to, a)) continue;
       const std::vector<int> row = group_of(to).row_of(positions_[at(to.placement.group)], a);
       n.attributes.set("devices", Ints(row.begin(), row.end()));
-      n.attributes.set("exchange", concat(node.name, " of ", row[0]));
+      n.attributes.set("exchange", name_of(node, row[0]));
     }
   }
 
@@ -249,7 +271,7 @@ class Cut {
     const int giver = positions_[at(from.placement.group)], taker = positions_[at(to.placement.group)];
     const auto pair = [&](int position) {
       const int a = group_of(from).devices[at(position)], b = group_of(to).devices[at(position)];
-      return Attributes{{"devices", Ints{a, b}}, {"exchange", concat(node.name, " of ", a)}};
+      return Attributes{{"devices", Ints{a, b}}, {"exchange", name_of(node, a)}};
     };
     if (giver >= 0) {
       const ValueId given = exchanged(node.inputs[0]);
@@ -271,8 +293,10 @@ class Cut {
   const Graph& whole_;
   const int device_;
   std::vector<int> positions_;  // by group; -1: not in it
+  int number_ = 0;              // of the exchange at hand, among those of its name
   Graph to_;
   IdVector<ValueId, ValueId> map_;
+  IdVector<ValueId, bool> made_;  // zeros that were put in
 };
 
 }  // namespace
@@ -288,6 +312,18 @@ bool is_idle(const Graph& whole, int device) {
 
 Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
 
+namespace {
+
+// Whether another device, that stands before this one, has the same of it.
+bool is_copy(const Graph& whole, const Value& v, int device) {
+  const DeviceGroup& group = whole.groups[at(v.placement.group)];
+  for (std::size_t a = 0; a < group.axes.size(); ++a)
+    if (!group.axes[a].samples && part_of(v, a) == Part{} && group.position_along(group.position_of(device), a) > 0) return true;
+  return false;
+}
+
+}  // namespace
+
 std::vector<int> outputs_on(const Graph& whole, int device) {
   std::vector<int> given;
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
@@ -295,7 +331,9 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     if (group >= 0 && whole.groups[at(group)].position_of(device) < 0) continue;
     // What is whole on all devices is told by those that compute something.
     const bool by_rows = whole.outputs[i].role == ValueRole::plain || whole.outputs[i].role == ValueRole::measure;
-    if (has_nothing_of(whole, whole[whole.outputs[i]], device) || (by_rows && is_idle(whole, device))) continue;
+    const Value& value = whole[whole.outputs[i]];
+    if (has_nothing_of(whole, value, device)) continue;
+    if (by_rows && (is_idle(whole, device) || (group >= 0 && is_copy(whole, value, device)))) continue;
     given.push_back(static_cast<int>(i));
   }
   return given;

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "base/option.h"
+#include "base/pattern.h"
 #include "base/spec.h"
+#include "base/suggest.h"
+#include "planner/place/place.h"
 
 namespace tandem {
 namespace {
@@ -14,6 +18,52 @@ std::int64_t factor(std::string_view text, const std::string& name, std::int64_t
   const std::int64_t value = parse_integer(text, concat(option("parallel"), ": ", name));
   if (value < 1 || value > most) fail(ExitCode::usage, option("parallel"), ": ", name, "=", text, ", expected 1 to ", most);
   return value;
+}
+
+// Samples of each replica, by the weights of its devices together.
+std::vector<std::int64_t> replica_sizes(const Parallelism& parallel, const CompileOptions& o) {
+  std::vector<double> weights(static_cast<std::size_t>(parallel.data));
+  for (std::size_t d = 0; d < o.devices.size(); ++d) weights[d / static_cast<std::size_t>(parallel.tensor)] += o.devices[d].weight;
+  return slice_sizes(o.batch, weights);
+}
+
+// A value's part along one axis of the mesh, beside what is said of it along others.
+void set_part(PlacementRequest& request, const std::string& name, std::size_t along, Part part) {
+  std::vector<Part>& parts = request.values[name];
+  parts.resize(std::max(parts.size(), along + 1));
+  parts[along] = part;
+}
+
+void keep_parts(PlacementRequest& request, const Plan& plan) {
+  const DeviceGroup& all = request.groups[0];
+  for (const PlanParameter& p : plan.parameters)
+    for (std::size_t a = 0; a < all.axes.size() && p.role == ValueRole::plain; ++a) {
+      const std::vector<int> row = all.row_of(0, a);
+      const ParameterPart *first = p.on(row.front()), *last = p.on(row.back());
+      if (first && last && last->axis >= 0 && first->begin != last->begin) set_part(request, p.name, a, Part::split(last->axis));
+    }
+}
+
+// Sets the parts of what a rule names; returns the axis of the mesh.
+std::size_t split_as_said(PlacementRequest& request, const Graph& model, const Parallelism::Split& rule) {
+  const std::vector<MeshAxis>& axes = request.groups[0].axes;
+  const auto axis = std::ranges::find(axes, rule.mesh_axis, &MeshAxis::name);
+  const std::string said = concat(option("split"), " ", rule.pattern, "=", rule.mesh_axis, ":", rule.axis);
+  if (axis == axes.end()) fail(ExitCode::usage, said, ": the mesh has no axis '", rule.mesh_axis, "', which ", option("parallel"), " would give it");
+  const auto along = static_cast<std::size_t>(axis - axes.begin());
+  std::vector<std::string> names;
+  bool any = false;
+  for (const Value& v : model.values) {
+    if (v.role != ValueRole::plain || (v.kind != ValueKind::parameter && v.kind != ValueKind::input)) continue;
+    names.push_back(v.name);
+    if (!matches_any(v.name, {rule.pattern})) continue;
+    any = true;
+    const Shape& shape = v.kind == ValueKind::parameter ? v.template_shape : v.type.shape;
+    if (rule.axis >= shape.rank()) fail(ExitCode::usage, said, ": '", v.name, "' of ", shape, " has no axis ", rule.axis);
+    set_part(request, v.name, along, Part::split(rule.axis));
+  }
+  if (!any) fail(ExitCode::usage, said, ": no parameter or input of model '", model.name, "' has such a name", suggestion(rule.pattern, names));
+  return along;
 }
 
 }  // namespace
@@ -69,6 +119,27 @@ Parallelism resolved(Parallelism p, std::size_t devices) {
 std::string to_string(const Parallelism& p) {
   const auto factor = [](std::int64_t value) { return value == 0 ? std::string("*") : std::to_string(value); };
   return concat("data=", factor(p.data), ",tensor=", factor(p.tensor), p.zero > 0 ? concat(",zero=", p.zero) : "");
+}
+
+PlacementRequest request_for(const Graph& model, const CompileOptions& o, const Plan* parameters_of) {
+  const Parallelism parallel = resolved(o.parallel, o.devices.size());
+  PlacementRequest request = by_samples(model, replica_sizes(parallel, o));
+  DeviceGroup& all = request.groups[0];
+  if (parallel.tensor > 1) {
+    all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
+    all.devices.resize(o.devices.size());
+    std::iota(all.devices.begin(), all.devices.end(), 0);
+  }
+  if (parameters_of) {
+    keep_parts(request, *parameters_of);
+    return request;
+  }
+  if (parallel.tensor > 1) request.layers_along = 1;
+  if (parallel.zero > 0 && parallel.data > 1) request.parameters_along = 0;
+  request.gather_again = parallel.zero == 3;
+  for (const Parallelism::Split& rule : parallel.splits)
+    if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();
+  return request;
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/options.h"
+#include "planner/plan/plan.h"
 
 namespace tandem {
 
@@ -17,5 +18,10 @@ std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rul
 // With every factor a number. Fails (usage) where their product is not the number of devices.
 Parallelism resolved(Parallelism parallel, std::size_t devices);
 std::string to_string(const Parallelism& parallel);  // "data=2,tensor=4"
+
+// The placement that options.parallel says: a mesh "data" by "tensor", inputs by their samples. Parameters lie as another plan has
+// them, where one is given, else as rules say; what no rule speaks of is found out when the graph is placed. Along an axis that some
+// rule names nothing else is split. Fails (usage) where a rule matches nothing.
+PlacementRequest request_for(const Graph& model, const CompileOptions& options, const Plan* parameters_of);
 
 }  // namespace tandem

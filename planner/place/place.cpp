@@ -4,29 +4,33 @@
 #include "planner/place/place.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/option.h"
 #include "graph/place.h"
 #include "planner/place/placing.h"
+#include "planner/place/request.h"
 #include "planner/rewrite/pass.h"
 
 namespace tandem {
 
 Part part_by_samples(const MeshAxis& samples) { return samples.one_has_all() ? Part{Spread::own} : Part::split(0); }
 
+std::vector<std::int64_t> least(std::vector<std::int64_t> sizes) {
+  std::int64_t common = 0;
+  for (const std::int64_t size : sizes) common = std::gcd(common, size);
+  for (std::int64_t& size : sizes) size /= std::max<std::int64_t>(1, common);
+  return sizes;
+}
+
 PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> sizes) {
   PlacementRequest request;
-  DeviceGroup all{.name = "all", .axes = {{"data", {sizes.begin(), sizes.end()}}}, .devices = {}};
+  const std::int64_t batch = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  DeviceGroup all{.name = "all", .axes = {{"data", least({sizes.begin(), sizes.end()}), true}}, .devices = {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) all.devices.push_back(static_cast<int>(d));
-  const std::int64_t batch = all.axes[0].total();
   const Part part = part_by_samples(all.axes[0]);
   request.groups.push_back(std::move(all));
-  const bool followed = std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId in) { return graph[in].batch.present(); });
-  for (const ValueId in : graph.inputs) {
-    const Value& v = graph[in];
-    if (v.role == ValueRole::step_state || v.type.shape.rank() == 0 || v.type.shape[0] != batch) continue;
-    if (!followed || v.batch.leading(batch, batch)) request.values[v.name] = {part};
-  }
+  for (const ValueId in : inputs_of_samples(graph, batch)) request.values[graph[in].name] = {part};
   return request;
 }
 
@@ -79,7 +83,8 @@ Graph placed(Graph graph, const PlacementRequest& request, std::vector<std::stri
   for (std::size_t a = 0; a < axes; ++a) {
     const std::vector<std::string> whole = place_along(graph, a, request, a < chosen.size() ? chosen[a] : ChosenParts{}, put_in);
     if (!whole.empty())
-      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are", " computed of the whole batch on every device, which gather it, as by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
+      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are",
+                                " computed whole on every device, for by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
   }
   drop_unread(graph);
   put_updates_last(graph);

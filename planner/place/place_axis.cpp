@@ -2,6 +2,7 @@
 // moved.
 #include <algorithm>
 
+#include "planner/place/place.h"
 #include "planner/place/placing.h"
 #include "planner/place/transfers.h"
 
@@ -15,9 +16,9 @@ class AxisPlacer {
       : graph_(graph), axis_(axis), request_(request), chosen_(chosen), transfers_(graph, axis, put_in), now_(graph.values.size()) {}
 
   std::vector<std::string> run() {
-    start();
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
+    start();
     for (std::size_t n = 0; n < nodes; ++n)
       if (graph_.nodes[n].op->in_place.empty()) {
         place(n);
@@ -48,45 +49,63 @@ class AxisPlacer {
       Value& v = graph_.values[i];
       const ValueId id{static_cast<int>(i)};
       if (v.kind == ValueKind::activation) continue;
-      const bool random = v.role == ValueRole::step_state && v.of == step_random && holds_samples();
-      if (random) transfers_.set(id, {Spread::own});  // a device's place in the random stream
-      if (const auto chosen = chosen_.find(id.index); chosen != chosen_.end()) transfers_.set(id, chosen->second);
-      const std::vector<Part>* const asked = asked_of(v);
-      if (asked && axis_ < asked->size()) transfers_.set(id, in_form(v, (*asked)[axis_]));
-      if (part(id) != Part{} && v.placement.group < 0) v.placement.group = 0;
+      const auto chosen = chosen_.find(id.index);
+      const Part asked = in_form(v, asked_of(v)), wanted = in_proportion(v, asked == Part{} && chosen != chosen_.end() ? chosen->second : asked);
+      if (wanted == Part{}) continue;
+      if (v.role == ValueRole::step_state) {
+        transfers_.set(id, wanted);  // on whichever device reads it
+        continue;
+      }
+      if (v.placement.group < 0) v.placement.group = 0;
+      const MeshAxis& mesh = axes_of(v)[axis_];
+      transfers_.set_group(v.placement.group);
+      if (v.kind == ValueKind::input && !mesh.samples)
+        now_[id] = transfers_.transfer(id, wanted, mesh);  // the host gives all of it
+      else
+        transfers_.set(id, wanted);
     }
   }
 
-  // Whether samples lie along this axis: where they do, each device draws random numbers for its own.
-  bool holds_samples() const {
-    const auto lies = [&](const std::vector<Part>& parts) { return axis_ < parts.size() && parts[axis_] != Part{}; };
-    return lies(request_.labels) || std::ranges::any_of(graph_.inputs, [&](ValueId in) {
-      const std::vector<Part>* const asked = asked_of(graph_[in]);
-      return asked && lies(*asked);
-    });
-  }
-
-  // What was said of a value; null: nothing.
-  const std::vector<Part>* asked_of(const Value& v) const {
-    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return &request_.labels;
+  // What was said of a value.
+  Part asked_of(const Value& v) const {
+    const std::vector<MeshAxis>& axes = graph_.groups[at(std::max(0, v.placement.group))].axes;
+    if (axis_ >= axes.size()) return {};
+    const bool samples = axes[axis_].samples;
+    if (v.role == ValueRole::step_state) return samples && v.of == step_random ? Part{Spread::own} : Part{};  // its place in the random stream
+    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return samples ? part_by_samples(axes[axis_]) : Part{};
     const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
     const auto asked = own ? request_.values.find(v.name) : request_.values.end();
-    return asked == request_.values.end() ? nullptr : &asked->second;
+    return asked == request_.values.end() || axis_ >= asked->second.size() ? Part{} : asked->second[axis_];
   }
 
   // What was said of the template's tensor, of the parameter as it is held.
   static Part in_form(const Value& v, Part part) {
-    if (v.kind != ValueKind::parameter || !part.is_split()) return part;
-    for (int axis = 0; axis < v.type.shape.rank(); ++axis)
-      if (template_axis(v, axis) == part.axis) return Part::split(axis, part.outer);
-    fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", part.axis);
+    if (!part.is_split() || v.kind != ValueKind::parameter) return part;
+    const int asked = part.axis;
+    part.axis = held_axis(v.type.shape, v.source, v.template_shape, asked);
+    if (part.axis < 0)
+      fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", asked);
+    return part;
+  }
+  // In parts as near to the mesh axis's proportion as can be.
+  Part in_proportion(const Value& v, Part part) const {
+    if (!part.is_split()) return part;
+    const MeshAxis& mesh = graph_.groups[at(std::max(0, v.placement.group))].axes[axis_];
+    const std::int64_t each = v.type.shape[part.axis] / part.outer;
+    const std::vector<double> weights(mesh.sizes.begin(), mesh.sizes.end());
+    if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, weights);
+    if (!mesh.samples && std::ranges::count(mesh.as(part).sizes, 0) > 0)
+      fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name, "', where a device would have nothing of it");
+    return part;
   }
 
   Part part(ValueId v) const { return transfers_.part(v); }
   ValueId now(ValueId v) const { return v.present() && at(v.index) < now_.size() && now_[v].present() ? now_[v] : v; }
+  int group_of(const Node& node) const {
+    return graph_[*std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); })].placement.group;
+  }
   const MeshAxis* mesh_of(const Node& node) const {
-    const auto out = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
-    const int group = graph_[*out].placement.group;
+    const int group = group_of(node);
     return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
   }
 
@@ -103,12 +122,14 @@ class AxisPlacer {
     for (ValueId& in : graph_.nodes[n].inputs) in = whole_for(n, now(in));
     const MeshAxis* const mesh = mesh_of(graph_.nodes[n]);
     if (!mesh) return;
+    transfers_.set_group(group_of(graph_.nodes[n]));
     const Operator& op = *graph_.nodes[n].op;
     if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n);
     if (op.by_parts && written_by_parts(n, *mesh)) return;
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
     NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
+    if (mesh->samples && !placed.reason.empty()) placed = without_parameters(n, std::move(placed), *mesh);
     if (!op.in_place.empty() && mesh->one_has_all()) update_everywhere(placed);
     if (!placed.reason.empty()) gathered_for_.push_back(concat(op.name, " '", graph_.nodes[n].name, "': ", placed.reason));
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -119,6 +140,18 @@ class AxisPlacer {
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
       if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) transfers_.set(out, placed.outputs[i]);
+  }
+
+  // Of samples that meet a parameter in parts the samples stay, and the parameter is gathered.
+  NodePlacement without_parameters(std::size_t n, NodePlacement refused, const MeshAxis& mesh) {
+    const Node& node = graph_.nodes[n];
+    std::vector<Part> operands;
+    for (const ValueId in : node.inputs) {
+      const bool gathered = in.present() && part(in).is_split() && !graph_[in].depends_on_batch;
+      operands.push_back(!in.present() || gathered ? Part{} : part(in));
+    }
+    NodePlacement placed = place_node(graph_, node, operands, mesh);
+    return placed.reason.empty() ? placed : refused;
   }
 
   // By the operator's own rule; true where other nodes now stand for this one.
@@ -162,16 +195,17 @@ class AxisPlacer {
       const int group = graph_[out].placement.group;
       if (group < 0 || axis_ >= graph_.groups[at(group)].axes.size()) continue;
       const MeshAxis& mesh = graph_.groups[at(group)].axes[axis_];
+      transfers_.set_group(group);
       if (out.role == ValueRole::gradient) {
         place_gradient(out, part(parameters.at(out.of)), mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
       } else if (out.role == ValueRole::plain || out.role == ValueRole::measure) {
         const auto asked = request_.values.find(graph_[out].name);
-        if (asked != request_.values.end() && axis_ < asked->second.size() && part(out) != asked->second[axis_])
-          out.value = transfers_.transfer(out, asked->second[axis_], mesh);
-        else if (part(out).spread == Spread::partial)
-          out.value = transfers_.transfer(out, {}, mesh);
+        const bool said = asked != request_.values.end() && axis_ < asked->second.size();
+        const bool as_it_is = mesh.samples && part(out).spread != Spread::partial;
+        const Part wanted = said ? asked->second[axis_] : as_it_is ? part(out) : Part{};
+        if (part(out) != wanted) out.value = transfers_.transfer(out, wanted, mesh);
       }
     }
   }

@@ -1,5 +1,7 @@
 // Which devices compute what, where a plan has several groups of them: nodes go where somebody has said, else where their operands
 // are.
+#include <algorithm>
+
 #include "graph/operator.h"
 #include "planner/place/placing.h"
 
@@ -12,11 +14,13 @@ class Groups {
   Groups(Graph& graph, const PlacementRequest& request) : graph_(graph), request_(request) {}
 
   void run() {
-    find_parameters();
+    readers_ = graph_.consumers();
+    find_nodes();
+    find_homes();
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
     for (std::size_t n = 0; n < nodes; ++n) {
-      const int group = group_of(graph_.nodes[n]);
+      const int group = groups_[n];
       for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) graph_.nodes[n].inputs[i] = sent(graph_.nodes[n].inputs[i], group);
       for (const ValueId out : graph_.nodes[n].outputs)
         if (out.present()) graph_[out].placement.group = group;
@@ -28,35 +32,61 @@ class Groups {
   }
 
  private:
+  static constexpr int open = -1;
+
   int named(const Node& node) const {
     for (const std::string& origin : node.origin)
       if (const auto it = request_.nodes.find(origin); it != request_.nodes.end()) return it->second;
-    return -1;
+    return open;
   }
 
-  // A parameter lives where the first node that was placed by name reads it.
-  void find_parameters() {
+  // A node that nobody has placed works where the last of its operands is made; one that only parameters, labels and constants go into,
+  // where it is first read.
+  void find_nodes() {
+    groups_.assign(graph_.nodes.size(), request_.groups.size() == 1 ? 0 : open);
+    if (request_.groups.size() == 1) return;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      groups_[n] = named(graph_.nodes[n]);
+      if (groups_[n] != open) continue;
+      for (const ValueId in : graph_.nodes[n].inputs)
+        if (in.present()) groups_[n] = std::max(groups_[n], made_in(graph_[in]));
+    }
+    for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
+      for (const ValueId out : graph_.nodes[n].outputs)
+        if (out.present() && groups_[n] == open) groups_[n] = read_in(out);
+      groups_[n] = std::max(groups_[n], 0);
+    }
+  }
+  int made_in(const Value& v) const {
+    if (v.kind == ValueKind::activation) return groups_[at(v.producer.index)];
+    return v.kind == ValueKind::input && v.role == ValueRole::plain ? 0 : open;
+  }
+  int read_in(ValueId v) const {
+    int first = open;
+    for (const NodeId reader : readers_[v])
+      if (const int group = groups_[at(reader.index)]; group != open && (first == open || group < first)) first = group;
+    return first;
+  }
+
+  // A parameter lives where the first node that was placed by name reads it, else, as what is given in parts, where it is first read.
+  void find_homes() {
     for (const Node& node : graph_.nodes) {
       const int group = named(node);
       for (const ValueId in : node.inputs)
-        if (in.present() && group >= 0 && graph_[in].kind == ValueKind::parameter && graph_[in].placement.group < 0) settle(in, group);
+        if (in.present() && group != open && graph_[in].kind == ValueKind::parameter && graph_[in].placement.group < 0)
+          graph_[in].placement.group = group;
     }
-    for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (const Value& v = graph_.values[i]; v.kind == ValueKind::parameter && v.placement.group < 0) settle({static_cast<int>(i)}, 0);
-  }
-  void settle(ValueId parameter, int group) {
-    graph_[parameter].placement.group = group;
-    if (graph_[parameter].role == ValueRole::plain) parameters_[graph_[parameter].name] = group;
-  }
-
-  int group_of(const Node& node) const {
-    if (request_.groups.size() == 1) return 0;
-    if (!node.op->in_place.empty()) return graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
-    if (const int group = named(node); group >= 0) return group;
-    int group = 0;  // of the operand that is made last
-    for (const ValueId in : node.inputs)
-      if (in.present()) group = std::max(group, graph_[in].placement.group);
-    return group;
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      Value& v = graph_.values[i];
+      const bool of_loss = v.role == ValueRole::label || v.role == ValueRole::sample_weight;
+      const bool in_parts = of_loss || (v.kind == ValueKind::input && v.role == ValueRole::plain && request_.values.contains(v.name));
+      if ((v.kind == ValueKind::parameter || in_parts) && v.placement.group < 0)
+        v.placement.group = std::max(0, read_in({static_cast<int>(i)}));
+      if (v.kind == ValueKind::parameter && v.role == ValueRole::plain) parameters_[v.name] = v.placement.group;
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (const Node& node = graph_.nodes[n]; !node.op->in_place.empty())
+        groups_[n] = graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
   }
 
   ValueId sent(ValueId v, int group) {
@@ -64,8 +94,10 @@ class Groups {
     ValueId& there = sent_[{v.index, group}];
     if (!there.present()) {
       const int from = graph_[v].placement.group;
-      if (request_.groups[at(from)].devices.size() != request_.groups[at(group)].devices.size())
-        fail(ExitCode::usage, "placement: '", graph_[v].name, "' goes from group '", request_.groups[at(from)].name, "' to '", request_.groups[at(group)].name, "', which has another number of devices");
+      const auto same = [](const MeshAxis& a, const MeshAxis& b) { return a.sizes == b.sizes; };
+      if (!std::ranges::equal(request_.groups[at(from)].axes, request_.groups[at(group)].axes, same))
+        fail(ExitCode::usage, "placement: '", graph_[v].name, "' goes from group '", request_.groups[at(from)].name, "' to '",
+             request_.groups[at(group)].name, "', which has another mesh");
       there = graph_[graph_.add_node(internal_operator("Send"), concat("send/", graph_[v].name), {}, {v}, 1)].outputs[0];
       graph_[there].placement.group = group;
       graph_[there].role = graph_[v].role;
@@ -76,6 +108,8 @@ class Groups {
 
   Graph& graph_;
   const PlacementRequest& request_;
+  IdVector<ValueId, std::vector<NodeId>> readers_;
+  std::vector<int> groups_;  // by node
   std::map<std::string, int, std::less<>> parameters_;
   std::map<std::pair<int, int>, ValueId> sent_;
 };

@@ -13,6 +13,7 @@ void Transfers::set(ValueId v, Part part) {
 
 ValueId Transfers::put(ValueId v, Part part, ValueId like) {
   graph_[v].placement = graph_[like].placement;
+  if (graph_[v].placement.group < 0) graph_[v].placement.group = group_;
   set(v, part);
   return v;
 }
@@ -41,7 +42,7 @@ ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t 
 ValueId Transfers::transfer(ValueId v, Part to, const MeshAxis& mesh) {
   const bool goes_by_its_own = to != Part{} || !mesh.one_has_all() || !is_float(graph_[v].type.dtype);
   if (part(v).spread == Spread::own && goes_by_its_own) return v;
-  const std::tuple key(v.index, to.spread, to.axis, to.outer);
+  const std::tuple key(v.index, group_, to.spread, to.axis, to.outer, to.sizes);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const ValueId there = moved(v, to, mesh);
   transferred_[key] = there;
@@ -57,13 +58,20 @@ ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
   if (to.is_split()) {
     if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
     if (have.spread == Spread::partial) {
-      if (to == Part::split(0)) return moved_by("ReduceScatter", concat("sum/", name), v, to);
+      if (to.axis == 0 && to.outer == 1) return moved_by("ReduceScatter", concat("sum/", name), v, to);
       return transfer(transfer(v, {}, mesh), to, mesh);
     }
     if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
     return moved_by("TakePart", concat("part/", name), v, to);
   }
   return have.spread == Spread::partial ? sum(v, name) : gathered(v);
+}
+
+// A value that was turned: where its parts along earlier axes of the mesh lie now. `from`: by axis, which it was.
+ValueId Transfers::turned(ValueId v, const Ints& from) {
+  for (Part& part : graph_[v].placement.parts)
+    if (part.is_split()) part.axis = static_cast<int>(std::ranges::find(from, part.axis) - from.begin());
+  return v;
 }
 
 // Parts come together along the first axis.
@@ -77,18 +85,20 @@ ValueId Transfers::gathered(ValueId v, bool again) {
     Shape apart = shape;
     apart[have.axis] /= have.outer;
     apart.dims.insert(apart.dims.begin() + have.axis, have.outer);
-    have = Part::split(have.axis + 1);
+    have = {Spread::split, have.axis + 1, 1, have.sizes};
     v = put(b.reshape(v, apart), have, from);
+    for (Part& part : graph_[v].placement.parts)
+      if (part.is_split() && part.axis >= have.axis) ++part.axis;
   }
   Ints front{have.axis};
   for (int i = 0; i < b.shape(v).rank(); ++i)
     if (i != have.axis) front.push_back(i);
-  if (have.axis > 0) v = put(b.transpose(v, front), Part::split(0), from);
+  if (have.axis > 0) v = turned(put(b.transpose(v, front), {Spread::split, 0, 1, have.sizes}, v), front);
   v = moved_by("AllGather", concat("gather/", name), v, {});
   if (have.axis > 0) {
     Ints back(front.size());
     for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);
-    v = put(b.transpose(v, back), {}, from);
+    v = turned(put(b.transpose(v, back), {}, v), back);
   }
   return b.shape(v) == shape ? v : put(b.reshape(v, shape), {}, from);
 }
@@ -98,10 +108,10 @@ ValueId Transfers::gathered(ValueId v, bool again) {
 ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
   if (part(v) == to) return v;
   if (part(v) != Part{}) return {};
-  const std::tuple key(v.index, to.spread, to.axis, to.outer);
+  const std::tuple key(v.index, group_, to.spread, to.axis, to.outer, to.sizes);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const Value value = graph_[v];
-  if (value.type.shape[to.axis] % (to.outer * mesh.total()) != 0) return {};
+  if (value.type.shape[to.axis] % (to.outer * mesh.as(to).total()) != 0) return {};
   ValueId narrow;
   if (value.kind == ValueKind::constant) {
     narrow = graph_.add_value(value);
@@ -121,7 +131,7 @@ ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
     graph_[narrow].producer = producer;
   }
   if (!narrow.present()) return {};
-  if (value.placement.group < 0) graph_[v].placement.group = 0;
+  if (value.placement.group < 0 && graph_.groups.size() == 1) graph_[v].placement.group = 0;
   transferred_[key] = put(narrow, to, v);
   return narrow;
 }
@@ -135,14 +145,14 @@ std::optional<Part> Transfers::operand_for(const Node& node, std::size_t i, Part
   if (op == "Reshape") {
     std::int64_t before = to.outer;
     for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
-    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.total());
+    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.as(to).total());
     if (readings.empty()) return std::nullopt;
-    return Part::split(readings[0].axis, readings[0].outer);
+    return Part{Spread::split, readings[0].axis, readings[0].outer, to.sizes};
   }
-  if (op == "Transpose") return Part::split(static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer);
+  if (op == "Transpose") return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes};
   if (!node.op->elementwise && op != "Expand" && op != "Cast" && op != "Where") return std::nullopt;
   const int axis = to.axis - (y.rank() - x.rank());
-  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part::split(axis, to.outer);
+  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes};
 }
 
 }  // namespace tandem

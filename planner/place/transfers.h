@@ -22,6 +22,8 @@ class Transfers final : public DeviceParts {
   ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) override;
   ValueId& known(const std::string& key) override { return known_[key]; }
 
+  // Where what is put in works, of values that are on whichever device reads them.
+  void set_group(int group) { group_ = group; }
   // The value placed as `to`; put in once.
   ValueId transfer(ValueId v, Part to, const MeshAxis& mesh);
   // The whole of a value that is split; `again`: of one that was gathered before.
@@ -31,6 +33,7 @@ class Transfers final : public DeviceParts {
  private:
   ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to);
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
+  ValueId turned(ValueId v, const Ints& from);
   ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh);
   std::optional<Part> operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const;
 
@@ -38,7 +41,8 @@ class Transfers final : public DeviceParts {
   const std::size_t axis_;
   std::set<ValueId>& put_in_;
   std::vector<Part> parts_;  // by value
-  std::map<std::tuple<int, Spread, int, std::int64_t>, ValueId> transferred_;
+  std::map<std::tuple<int, int, Spread, int, std::int64_t, std::vector<std::int64_t>>, ValueId> transferred_;
+  int group_ = 0;
   std::map<std::string, ValueId, std::less<>> known_;
 };
 

@@ -44,22 +44,6 @@ std::string_view kind_of(const Plan& plan, const Step& step) {
   return std::visit(Kind{plan, step}, step.what);
 }
 
-std::vector<std::int64_t> parts_of(const Plan& plan, ExchangeId id) {
-  const Exchange& exchange = plan.exchanges[id];
-  const bool gathers = exchange.kind == ExchangeKind::all_gather;
-  std::vector<std::int64_t> parts;
-  if (!gathers && exchange.kind != ExchangeKind::reduce_scatter) return parts;
-  for (const int d : exchange.devices) {
-    const DevicePlan& device = plan.devices[static_cast<std::size_t>(d)];
-    for (const Step& s : device.steps)
-      if (const auto* e = s.as<ExchangeStep>(); e && e->exchange == id) {
-        parts.push_back(device.buffers[(gathers ? s.inputs : s.outputs)[0]].operand.shape.elements());
-        break;
-      }
-  }
-  return parts;
-}
-
 const ParameterPart* PlanParameter::on(int device) const {
   const auto part = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& p) { return p.device == device; });
   return part == parts.end() ? nullptr : &*part;

@@ -55,11 +55,12 @@ struct Buffer {
 
 // What moves between devices. Each of its members enters it by one step, and all devices enter theirs in one order. Parts of
 // a value (what a reduce_scatter gives and an all_gather takes) lie one behind the other in the members' order, along the
-// axis that is outermost in memory; they need not be equal.
+// axis that is outermost in memory; they need not be equal. Pieces of an all_to_all lie in a buffer one behind the other, as they
+// are given or got.
 struct Exchange {
   ExchangeKind kind = ExchangeKind::all_reduce;
   std::string name;
-  std::vector<int> devices;        // its members, as indices into Plan::devices, in rank order; the first of a broadcast gives, of a send too
+  std::vector<int> devices;        // its members, as indices into Plan::devices, in rank order; the first of a broadcast gives, of a send too, of a reduce gets
   std::int64_t elements = 0;       // of the whole value
   DType dtype = DType::float32;
   std::vector<std::string> values; // names of the parameters whose gradients it carries
@@ -79,7 +80,8 @@ struct LaunchStep {
   Attributes attributes;
 };
 // Takes part in an exchange. all_reduce, all_max: in place in outputs[0]. Else inputs[0] → outputs[0]; a sender has no output, a
-// receiver, of a send or a broadcast, no input, and who gives in a broadcast may have one.
+// receiver, of a send or a broadcast, no input, and who gives in a broadcast may have one. Of a reduce the first alone has an
+// output.
 struct ExchangeStep {
   ExchangeId exchange;
 };
@@ -160,6 +162,8 @@ struct ParameterPart {
   bool operator==(const ParameterPart&) const = default;
   // Whether another device keeps the same of it: both hold equal bytes.
   bool alike(const ParameterPart& o) const { return operand == o.operand && axis == o.axis && begin == o.begin; }
+  // Whether another device keeps the same values of it, perhaps in another layout.
+  bool same_range(const ParameterPart& o) const { return axis == o.axis && begin == o.begin && operand.shape.elements() == o.operand.shape.elements(); }
 };
 
 // A parameter in the plan: the template's name and shape, and what each device keeps of it. One role has no name twice: the weight
@@ -201,9 +205,6 @@ struct Plan {
 
 // "slice", "launch", "concat", or what the step does in its exchange: "all_reduce", "send", "receive".
 std::string_view kind_of(const Plan& plan, const Step& step);
-
-// Elements of each member's part, of an exchange that cuts a value or puts it together; empty for others.
-std::vector<std::int64_t> parts_of(const Plan& plan, ExchangeId exchange);
 
 // Fails (model) with every breach: overlapping live buffers, offsets outside arenas, waits that cycle, operands that
 // do not exist, exchanges that not all members enter or whose members wait for each other.

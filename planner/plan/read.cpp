@@ -138,7 +138,7 @@ PlanParameter read(const file::Parameter& in) {
 
 Exchange read(const file::Exchange& in) {
   Exchange exchange;
-  exchange.kind = read_enum(in.kind(), ExchangeKind::all_max, "exchange");
+  exchange.kind = read_enum(in.kind(), ExchangeKind::all_to_all, "exchange");
   exchange.name = in.name();
   exchange.devices.assign(in.devices().begin(), in.devices().end());
   exchange.elements = in.elements();

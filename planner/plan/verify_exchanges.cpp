@@ -2,6 +2,7 @@
 // wait for each other.
 #include <algorithm>
 
+#include "kernels/exchange_rounds.h"
 #include "planner/plan/verify.h"
 
 namespace tandem {
@@ -71,6 +72,7 @@ class ExchangeVerifier {
 
   void check_operands(ExchangeId e) {
     const Exchange& x = plan_.exchanges[e];
+    if (x.kind == ExchangeKind::all_to_all) return check_pieces(e);
     const bool scatters = x.kind == ExchangeKind::reduce_scatter, gathers = x.kind == ExchangeKind::all_gather;
     const Operand* first = nullptr;
     std::vector<const Buffer*> wholes, parts;
@@ -90,6 +92,22 @@ class ExchangeVerifier {
       }
     }
     if (gathers || scatters) check_parts(e, wholes, parts);
+  }
+
+  // Pieces are counted, not shaped: what they mean as axes is for who cuts them and puts them together.
+  void check_pieces(ExchangeId e) {
+    const Exchange& x = plan_.exchanges[e];
+    ExchangeSpec spec{x.kind, x.devices, x.elements, x.dtype, {}};
+    for (std::size_t m = 0; m < x.devices.size(); ++m) {
+      const Buffer &given = buffer(e, m, step(e, m).inputs[0]), &got = buffer(e, m, step(e, m).outputs[0]);
+      for (const Buffer* b : {&given, &got})
+        if (b->operand.dtype != x.dtype || !b->operand.layout.plain()) return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b->operand, ", expected ", x.dtype, " without blocks");
+      if (given.arena == got.arena && given.offset < got.offset + got.bytes && got.offset < given.offset + given.bytes)
+        return breaches_.add(name(e), ": what ", device(x.devices[m]).device, " gives shares memory with what it gets");
+      spec.parts.push_back(given.operand.shape.elements());
+      spec.gets.push_back(got.operand.shape.elements());
+    }
+    if (const std::string fault = fault_of(spec); !fault.empty()) breaches_.add(name(e), ": ", fault);
   }
 
   // Parts lie one behind the other in the whole, and share memory with it only where they lie in their place.

@@ -178,6 +178,12 @@ class StructureVerifier {
       case ExchangeKind::all_gather:
         if (counts(s, 1, 1)) check_held(s, e, step.outputs[0]);
         break;
+      case ExchangeKind::all_to_all: counts(s, 1, 1); break;
+      case ExchangeKind::reduce:
+        if (!counts(s, 1, first ? 1 : 0)) break;
+        check_held(s, e, step.inputs[0]);
+        if (first) check_held(s, e, step.outputs[0]);
+        break;
       case ExchangeKind::broadcast:
       case ExchangeKind::send: {
         const bool keeps = e.kind == ExchangeKind::broadcast && first && step.outputs.size() == 1;

@@ -80,6 +80,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"gather_of_all", {ExchangeKind::all_gather, {0, 1, 2, 3, 4}, 5, DType::float32, {1, 1, 1, 1, 1}}, {{1}, {2}, {3}, {4}, {5}}, std::vector<Values>(5, {1, 2, 3, 4, 5})},
         Row{"broadcast", {ExchangeKind::broadcast, {2, 0, 4}, 2}, {{8, 9}, {}, {}}, {{}, {8, 9}, {8, 9}}},
         Row{"broadcast_that_the_giver_keeps", {ExchangeKind::broadcast, {2, 0}, 2}, {{8, 9}, {}}, {{8, 9}, {8, 9}}},
+        Row{"reduce", {ExchangeKind::reduce, {3, 1, 0}, 3}, {{1, 2, 3}, {10, 20, 30}, {100, 200, 300}}, {{111, 222, 333}, {}, {}}},
+        Row{"all_to_all", {.kind = ExchangeKind::all_to_all, .members = {4, 1}, .elements = 12, .parts = {8, 4}, .gets = {3, 9}}, {{1, 2, 3, 4, 5, 6, 7, 8}, {11, 12, 13, 14}}, {{1, 2, 11}, {3, 4, 5, 6, 7, 8, 12, 13, 14}}},
+        Row{"all_to_all_with_nothing", {.kind = ExchangeKind::all_to_all, .members = {0, 1, 2}, .elements = 4, .parts = {4, 0, 0}, .gets = {0, 2, 2}}, {{1, 2, 3, 4}, {}, {}}, {{}, {1, 2}, {3, 4}}},
         Row{"send", {ExchangeKind::send, {3, 1}, 3000}, {a, {}}, {{}, a}},
         Row{"send_of_bytes", {ExchangeKind::send, {1, 3}, 4, DType::uint8}, {{2.5F}, {}}, {{}, {2.5F}}}),
     [](const auto& info) { return info.param.name; });
@@ -150,6 +153,23 @@ TEST(Exchanges, AreAmongMembersAlone) {
   const auto group = in_process_group(3, 30);
   EXPECT_THROW(group->make({ExchangeKind::send, {0, 1}, 1}, 2), Error);
   EXPECT_THROW(group->make({ExchangeKind::send, {0, 3}, 1}, 3), Error);
+}
+
+TEST(Exchanges, RefusePartsThatCannotBe) {
+  const auto group = in_process_group(2, 30);
+  const auto reason = [&](ExchangeSpec spec) {
+    spec.members = {0, 1};
+    try {
+      group->make(spec, 0);
+      return std::string();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  EXPECT_EQ(reason({.kind = ExchangeKind::all_gather, .elements = 3, .parts = {1, 1}}), "all_gather among 2 ranks: members give 2 of 3 elements in 2 parts");
+  EXPECT_EQ(reason({.kind = ExchangeKind::all_to_all, .elements = 4, .parts = {2, 2}, .gets = {4}}), "all_to_all among 2 ranks: members get 4 of 4 elements in 1 parts");
+  EXPECT_EQ(reason({.kind = ExchangeKind::all_to_all, .elements = 4, .parts = {2, 2}, .gets = {1, 3}}), "all_to_all among 2 ranks: who gives 2 has no piece for who gets 1 of 4 elements");
+  EXPECT_EQ(reason({.kind = ExchangeKind::reduce, .elements = 4, .dtype = DType::int64}), "reduce among 2 ranks: expected float32 or float64, got int64");
 }
 
 // Groups that offer sums over all of their ranks alone say so when a kernel is made.

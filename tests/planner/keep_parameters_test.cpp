@@ -23,6 +23,8 @@ struct Row {
   Graph (*model)(std::int64_t);
   int devices;
   bool synchronize;
+  std::map<std::string, std::vector<Part>, std::less<>> split = {};  // along a mesh of `sizes`, where there are some
+  std::vector<std::int64_t> sizes = {1, 1};
 };
 class KeepParameters : public testing::TestWithParam<Row> {};
 
@@ -42,9 +44,13 @@ TEST_P(KeepParameters, EvaluationGivesWhatItGivesAlone) {
   o.batch = 6;
   o.synchronize_batch_norm = row.synchronize;
   for (int d = 0; d < row.devices; ++d) o.devices.push_back({{"cpu", d}, 1});
+  if (!row.split.empty()) {
+    o.placement = {.groups = {{"all", {{"columns", row.sizes}}, {0, 1}}}, .nodes = {}, .values = row.split};
+  }
   Session trained(compile(row.model, o, backends), backends);
   o.mode = PlanMode::inference;
   const std::size_t shared = trained.add(compile(row.model, o, backends, &trained.plan()));
+  o.placement.reset();
   Session alone(compile(row.model, o, backends), backends);
   std::vector<NamedTensor> values;
   const Graph graph = row.model(1);
@@ -63,7 +69,12 @@ TEST_P(KeepParameters, EvaluationGivesWhatItGivesAlone) {
 INSTANTIATE_TEST_SUITE_P(Rows, KeepParameters,
                          testing::Values(Row{"flatten_dropout_gemm", flatten_dropout_gemm, 1, false},
                                          Row{"synchronised_statistics", small_models::normalized, 2, true},
-                                         Row{"nothing_differs", small_models::convnet, 2, false}),
+                                         Row{"nothing_differs", small_models::convnet, 2, false},
+                                         Row{"split", small_models::mlp, 2, false, {{"w1", {Part::split(0)}}, {"b1", {Part::split(0)}}, {"w2", {Part::split(0)}}}},
+                                         Row{"classes_split_unequally", small_models::mlp, 2, false, {{"w2", {Part::split(1)}}, {"b2", {Part::split(0)}}}, {4, 1}},
+                                         Row{"split_behind_flatten", small_models::convnet, 2, false, {{"w", {Part::split(0)}}}},
+                                         Row{"split_in_another_form", flatten_dropout_gemm, 2, false, {{"w", {Part::split(0)}}, {"b", {Part::split(0)}}}, {3, 2}},
+                                         Row{"columns_in_another_form", flatten_dropout_gemm, 2, false, {{"w", {Part::split(1)}}}}),
                          [](const auto& row) { return std::string(row.param.name); });
 
 }  // namespace

@@ -172,27 +172,28 @@ inline std::vector<NamedTensor> values_of(const Graph& graph) {
   return values;
 }
 
-inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) {
+// By a plan; with a world, as one of its ranks.
+inline Trained train_by(Plan made, const Backend& backend, Graph (*model)(std::int64_t), int steps, double rate, World* world = nullptr) {
   const Backend* backends[] = {&backend};
-  Session session(compile(model, o, backends), backends);
+  Session session(std::move(made), backends, world);
   const Plan& plan = session.plan();
   const Graph graph = model(1);
   session.set_parameters(values_of(graph));
 
   Trained run;
   Shape shape = graph[graph.inputs[0]].type.shape;
-  shape[0] = o.batch;
+  shape[0] = plan.batch;
   for (int step = 1; step <= steps; ++step) {
     const Tensor x = noise(shape, static_cast<unsigned>(1000 + step % 7));
-    Tensor labels(TensorType{DType::int64, {o.batch}});
+    Tensor labels(TensorType{DType::int64, {plan.batch}});
     // A learnable rule: the sign pattern of the first two numbers of each sample.
-    const std::int64_t row = shape.elements() / o.batch;
-    for (std::int64_t i = 0; i < o.batch; ++i) labels.write<std::int64_t>()[static_cast<std::size_t>(i)] = 2 * (x.values<float>()[static_cast<std::size_t>(i * row)] > 0) + (x.values<float>()[static_cast<std::size_t>(i * row + 1)] > 0);
+    const std::int64_t row = shape.elements() / plan.batch;
+    for (std::int64_t i = 0; i < plan.batch; ++i) labels.write<std::int64_t>()[static_cast<std::size_t>(i)] = 2 * (x.values<float>()[static_cast<std::size_t>(i * row)] > 0) + (x.values<float>()[static_cast<std::size_t>(i * row + 1)] > 0);
     std::vector<const std::byte*> in;
     for (const HostInput& h : plan.inputs) in.push_back(h.name == "x" ? x.bytes().data() : h.name == "labels" ? labels.bytes().data() : nullptr);
     std::vector<std::vector<float>> out;
     std::vector<std::byte*> pointers;
-    for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * o.devices.size());
+    for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * plan.devices.size());
     for (auto& o2 : out) pointers.push_back(reinterpret_cast<std::byte*>(o2.data()));
     session.run(0, in, pointers, {.learning_rate = rate, .step = step});
     float loss = 0;
@@ -201,6 +202,7 @@ inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), co
     for (std::size_t i = 0; i < plan.outputs.size(); ++i)
       if (plan.outputs[i].name == "loss_scale") run.scales.push_back(*std::max_element(out[i].begin(), out[i].end()));
   }
+  session.gather_parameters();
   for (int d = 0; d < session.devices(); ++d) {
     run.replicas.push_back(session.parameters(d));
     run.states.push_back(session.optimizer_state(d));
@@ -208,6 +210,11 @@ inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), co
   }
   run.plan = plan;
   return run;
+}
+
+inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) {
+  const Backend* backends[] = {&backend};
+  return train_by(compile(model, o, backends), backend, model, steps, rate);
 }
 
 inline Trained train(Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) { return train_on(cpu_backend(), model, o, steps, rate); }

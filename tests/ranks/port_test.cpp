@@ -200,10 +200,10 @@ TEST(RankPort, ListensAtItsAddressAlone) {
   for (std::thread& t : ranks) t.join();
   for (const Greeting& g : greetings) {
     EXPECT_TRUE(is_loopback(own_host(g.door))) << own_host(g.door);
-    EXPECT_EQ(g.token, greetings[0].token);
+    EXPECT_EQ(g.where.token, greetings[0].where.token);
   }
   EXPECT_EQ(own_host(greetings[0].door), "127.0.0.2");
-  EXPECT_NE(greetings[0].token, Token{});
+  EXPECT_NE(greetings[0].where.token, Token{});
 }
 
 TEST(RankPort, OfOneOfThisMachinesNamesIsToldToBeItsOwn) {

@@ -8,6 +8,7 @@ void Model::State::start_averages() {
   std::vector<NamedTensor> weights;
   std::map<std::string, bool, std::less<>> kept;
   if (!options.plan.optimizer.average) return;
+  session->gather_parameters();
   session->each_optimizer_state([&](const NamedTensor& t) { kept[t.name] = true; });
   session->each_parameter([&](const NamedTensor& t) {
     if (std::string name = concat(average_state, '/', t.name); kept.contains(name)) weights.push_back({std::move(name), t.tensor});
@@ -17,6 +18,7 @@ void Model::State::start_averages() {
 
 bool Model::swap_averages() {
   Session& session = state_->running();
+  session.gather_parameters();
   const std::string prefix = concat(average_state, '/');
   std::map<std::string, Tensor, std::less<>> averages;  // by weight
   session.each_optimizer_state([&](const NamedTensor& t) {

@@ -62,7 +62,7 @@ History Fit::run_to_its_end() {
   } catch (const Error& e) {
     // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
     checkpoints_.finish();
-    if (e.code() == ExitCode::communication && !in_step_ && at_.step > checkpoints_.step()) keep();
+    if (e.code() == ExitCode::communication && !in_step_ && !s_.session->lacks_parameters() && at_.step > checkpoints_.step()) keep();
     checkpoints_.finish();
     throw;
   }
@@ -72,6 +72,7 @@ History Fit::run_to_its_end() {
 History Fit::history(bool stopped) {
   checkpoints_.finish();
   records_.flush();
+  s_.session->gather_parameters();  // for who saves them
   s_.position = json_of(at_);
   return {.epochs = std::move(at_.history),
           .steps = at_.step,

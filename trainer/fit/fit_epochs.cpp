@@ -46,6 +46,7 @@ std::vector<Fit::Part> Fit::parts_of_loss() const {
 
 void Fit::keep() {
   records_.flush();  // what a resumed run does not write again
+  s_.session->gather_parameters();
   checkpoints_.keep(at_);
   kept_at_ = Clock::now();
 }

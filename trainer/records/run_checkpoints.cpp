@@ -156,6 +156,7 @@ Position RunCheckpoints::resume() {
   if (!differs.refused.empty()) fail(ExitCode::usage, path, differs.refused);
   if (!differs.told.empty()) warn(concat(path, differs.told, "; it goes on by the new"));
   step_ = note.empty() ? at.step : 0;
+  s_.session->gather_parameters();
   s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
   s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
   if (!s_.options.teacher.empty()) {  // checkpoints of earlier versions hold a teacher's, too, whose file is known to be the same

@@ -1,0 +1,177 @@
+// Devices that share layers, and states: what is split, that it trains as one device does, and what is refused.
+#include "planner/place/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/place/choose_parts.h"
+#include "tests/planner/small_models.h"
+
+namespace tandem {
+namespace {
+
+using namespace small_models;
+
+struct Text {
+  const char *text, *wanted;  // as it is written again; or what the error says
+};
+class ParallelTexts : public testing::TestWithParam<Text> {};
+TEST_P(ParallelTexts, AreRead) {
+  try {
+    EXPECT_EQ(to_string(parse_parallelism(GetParam().text)), GetParam().wanted);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find(GetParam().wanted), std::string::npos) << e.what();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ParallelTexts,
+                         testing::Values(Text{"", "data=*,tensor=1"}, Text{"data=2,tensor=4", "data=2,tensor=4"}, Text{"tensor=2", "data=1,tensor=2"},
+                                         Text{"tensor=2,data=*", "data=*,tensor=2"}, Text{"data=2,tensor=*", "data=2,tensor=*"}, Text{"zero=2", "data=*,tensor=1,zero=2"},
+                                         Text{"data=4,zero=3", "data=4,tensor=1,zero=3"}, Text{"data=*,tensor=*", "two factors are *"}, Text{"tensr=2", "did you mean 'tensor'"},
+                                         Text{"data=2,data=2", "given twice"}, Text{"data=0", "expected 1 to"}, Text{"zero=4", "expected 1 to 3"}, Text{"zero=*", "not a"}, Text{"tensor", "tensor"},
+                                         Text{"data=-1", "expected 1 to"}, Text{"data=2.5", "2.5"}));
+
+TEST(Parallel, FactorsAreThoseOfTheDevices) {
+  const auto on = [](const char* text, std::size_t devices) { return to_string(resolved(parse_parallelism(text), devices)); };
+  EXPECT_EQ(on("", 4), "data=4,tensor=1");
+  EXPECT_EQ(on("data=*,tensor=2", 6), "data=3,tensor=2");
+  EXPECT_EQ(on("data=2,tensor=*", 6), "data=2,tensor=3");
+  for (const auto& [text, devices] : std::vector<std::pair<const char*, std::size_t>>{{"tensor=2", 4}, {"data=*,tensor=4", 6}, {"data=4", 2}, {"data=3,tensor=*", 2}}) EXPECT_THROW(on(text, devices), Error) << text;
+}
+
+// One block of a transformer: attention with heads, a layer of twice the width, residuals and normalizations; the mean of tokens is classified.
+constexpr std::int64_t tokens = 3, width = 8, heads = 4;
+ValueId dense(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out) {
+  const ValueId product = b.node("MatMul", {x, b.weight(name, {in, out}, 1 / std::sqrt(static_cast<float>(in)))});
+  return b.node("Add", {product, b.weight(name + ".bias", {out}, 0.1F)});
+}
+ValueId normal(Builder& b, ValueId x, const std::string& name) {
+  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)}, {{"axis", std::int64_t{-1}}});
+}
+Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
+  Builder b;
+  b.graph.name = "transformer";
+  const std::int64_t size = width / heads;
+  const auto by_heads = [&](ValueId x, std::int64_t count, Ints perm) { return b.node("Transpose", {b.node("Reshape", {x}, {{"shape", Ints{n, tokens, count, size}}})}, {{"perm", std::move(perm)}}); };
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  const ValueId y = normal(b, x, "norm1");
+  const ValueId q = by_heads(dense(b, y, "q", width, width), heads, {0, 2, 1, 3});
+  ValueId k = by_heads(dense(b, y, "k", width, key_heads * size), key_heads, {0, 2, 3, 1}), v = by_heads(dense(b, y, "v", width, key_heads * size), key_heads, {0, 2, 1, 3});
+  const ValueId scores = b.node("Softmax", {b.node("MatMul", {q, k})}, {{"axis", std::int64_t{-1}}});
+  const ValueId read = b.node("Transpose", {b.node("MatMul", {scores, v})}, {{"perm", Ints{0, 2, 1, 3}}});
+  x = b.node("Add", {x, dense(b, b.node("Reshape", {read}, {{"shape", Ints{n, tokens, width}}}), "proj", width, width)});
+  x = b.node("Add", {x, dense(b, b.node("Gelu", {dense(b, normal(b, x, "norm2"), "up", width, 2 * width)}), "down", 2 * width, width)});
+  x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("head", {width, 5}, 0.4F), b.weight("head.bias", {5}, 0.1F)})};
+  return b.graph;
+}
+Graph transformer(std::int64_t n) { return transformer_with(n, heads); }
+
+CompileOptions shared_by(std::size_t devices, const char* parallel, std::vector<Parallelism::Split> splits = {}) {
+  CompileOptions o = options_for(8, std::vector<double>(devices, 1));
+  o.parallel = parse_parallelism(parallel);
+  o.parallel.splits = std::move(splits);
+  return o;
+}
+Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
+  const Backend* backends[] = {&cpu_backend()};
+  return compile(model, o, backends);
+}
+// Parameters of which a device has a part, with the axis: "q:1".
+std::set<std::string> split_of(const Plan& plan) {
+  std::set<std::string> names;
+  for (const PlanParameter& p : plan.parameters)
+    if (p.role == ValueRole::plain && p.parts.size() > 1 && p.parts[1].axis >= 0) names.insert(concat(p.name, ':', p.parts[1].axis));
+  return names;
+}
+std::multiset<std::string> kinds_of(const Plan& plan) {
+  std::multiset<std::string> kinds;
+  for (const Exchange& e : plan.exchanges) kinds.emplace(name_of(e.kind));
+  return kinds;
+}
+
+TEST(Parallel, LayersAreSplitFromColumnsToRows) {
+  EXPECT_EQ(split_of(plan_of(mlp, shared_by(2, "tensor=2"))), (std::set<std::string>{"w1:0", "b1:0", "w2:0"}));
+  const Plan plan = plan_of(transformer, shared_by(2, "tensor=2"));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"q:1", "q.bias:0", "k:1", "k.bias:0", "v:1", "v.bias:0", "proj:0", "up:1", "up.bias:0", "down:0"}));
+  // Two sums forward and two backward, as in Megatron-LM.
+  EXPECT_EQ(kinds_of(plan), (std::multiset<std::string>{"all_reduce", "all_reduce", "all_reduce", "all_reduce"}));
+  ASSERT_FALSE(plan.warnings.empty());
+  EXPECT_NE(plan.warnings.back().find("'head'"), std::string::npos) << plan.warnings.back();
+}
+
+TEST(Parallel, WhatHasNoEqualPartsStaysWhole) {
+  EXPECT_TRUE(split_of(plan_of(transformer, shared_by(8, "tensor=8"))).contains("up:1")) << "16 columns";
+  EXPECT_FALSE(split_of(plan_of(transformer, shared_by(8, "tensor=8"))).contains("q:1")) << "4 heads";
+  try {
+    plan_of(mlp, shared_by(3, "tensor=3"));
+    FAIL() << "32 columns over 3 devices";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("no layer of 'mlp' can be split over 3 devices"), std::string::npos) << e.what();
+  }
+}
+
+struct Shared {
+  const char* name;
+  Graph (*model)(std::int64_t);
+  std::size_t devices;
+  const char* parallel;
+};
+class ParallelTraining : public testing::TestWithParam<Shared> {};
+TEST_P(ParallelTraining, IsThatOfOneDevice) {
+  const Shared& row = GetParam();
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    CompileOptions one = options_for(8, {1}), many = shared_by(row.devices, row.parallel);
+    for (CompileOptions* o : {&one, &many}) {
+      o->optimizer = optimizer_defaults(optimizer);
+      if (std::string_view(optimizer) == "sgd") o->optimizer.momentum = 0.9;
+    }
+    SCOPED_TRACE(optimizer);
+    expect_close(train(row.model, many, 8, 0.02), train(row.model, one, 8, 0.02));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
+                         testing::Values(Shared{"mlp_tensor", mlp, 2, "tensor=2"}, Shared{"mlp_tensor_4", mlp, 4, "tensor=4"}, Shared{"mlp_mesh", mlp, 4, "data=2,tensor=2"},
+                                         Shared{"mlp_zero_1", mlp, 2, "zero=1"}, Shared{"mlp_zero_2_of_3", mlp, 3, "zero=2"}, Shared{"mlp_zero_3", mlp, 2, "zero=3"},
+                                         Shared{"transformer_tensor", transformer, 2, "tensor=2"}, Shared{"transformer_tensor_4", transformer, 4, "tensor=4"},
+                                         Shared{"transformer_mesh", transformer, 4, "data=2,tensor=2"}, Shared{"transformer_zero_1", transformer, 4, "zero=1"},
+                                         Shared{"transformer_zero_3_of_3", transformer, 3, "zero=3"}, Shared{"transformer_mesh_zero", transformer, 4, "data=2,tensor=2,zero=2"},
+                                         Shared{"convnet_zero_3", convnet, 2, "zero=3"}, Shared{"convnet_zero_1_of_3", convnet, 3, "zero=1"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Parallel, StatesLieInPartsByStage) {
+  const auto peak = [](const char* parallel) {
+    CompileOptions o = shared_by(4, parallel);
+    o.optimizer = optimizer_defaults("adamw");
+    return plan_of(mlp, o).devices[0];
+  };
+  const auto arena = [](const DevicePlan& d, ArenaKind kind) { return std::ranges::find(d.arenas, kind, &Arena::kind)->bytes; };
+  const DevicePlan data = peak("data=4"), one = peak("zero=1"), three = peak("zero=3");
+  EXPECT_LT(arena(one, ArenaKind::optimizer), arena(data, ArenaKind::optimizer) / 3);
+  EXPECT_LT(arena(three, ArenaKind::parameters), arena(data, ArenaKind::parameters) / 3);
+}
+
+TEST(Parallel, SplitsThatAreSaid) {
+  const Plan plan = plan_of(mlp, shared_by(2, "tensor=2", parse_splits({"w1=tensor:0", "b1=tensor:0"})));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"w1:0", "b1:0"}));
+  const auto refused = [](const char* rule) -> std::string {
+    try {
+      plan_of(mlp, shared_by(2, "tensor=2", parse_splits({rule})));
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage) << rule;
+      return e.what();
+    }
+    ADD_FAILURE() << rule;
+    return {};
+  };
+  EXPECT_NE(refused("w3=tensor:0").find("did you mean"), std::string::npos);
+  EXPECT_NE(refused("w1=tensor:2").find("has no axis 2"), std::string::npos);
+  EXPECT_NE(refused("w1=tensr:0").find("did you mean 'tensor'"), std::string::npos);
+  EXPECT_NE(refused("w1").find("NAME=AXIS:DIMENSION"), std::string::npos);
+  EXPECT_NE(refused("w1=tensor:x").find("x"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem
