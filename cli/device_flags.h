@@ -29,7 +29,6 @@ struct DeviceFlags : FlagGroup {
   Flag<std::string> devices{*this, "devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
   Flag<Parallelism> parallel{*this, "parallel", "FACTORS", "", "how devices share the work: data=2,tensor=4 are two replicas of four devices that share layers; one factor may be *; zero=1, 2 or 3 keeps the optimizer's states, and parameters, in parts (default data=*)", read_parallelism};
-  Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
   Flag<std::int64_t> batch_size{*this, "batch-size", "N", "32", "samples of a batch, over all devices", whole<1>, {.field = "batch"}};
   Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it", {.field = "dims"}};
   Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, none for one that holds none, separated by commas (default: found out); data has samples first", read_axes};
@@ -44,6 +43,12 @@ struct DeviceFlags : FlagGroup {
   Flag<Precision> precision{*this, "precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32", one_of<number_formats>};
 };
 inline constexpr DeviceFlags device_flags;
+
+// Of commands that train or plan; those that evaluate have another --split, and parameters lie as training left them.
+struct PlacementFlags : FlagGroup {
+  Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
+};
+inline constexpr PlacementFlags placement_flags;
 
 // Of commands that only run a model; those that plan and train say more of it.
 struct TimingFlags : FlagGroup {

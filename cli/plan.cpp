@@ -159,7 +159,7 @@ Command plan_command() {
           "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan --check resnet50.plan\n",
-      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags},
+      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags, &placement_flags},
       .run = run,
   };
 }

@@ -259,7 +259,7 @@ Command train_command() {
           "  run's folder the weights so far go beside the output. A step that does not end in time (--grace) is given up: the exit code\n"
           "  is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = {&data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &rate_flags, &train_flags, &output_flags, &record_flags, &weight_flags,
-                  &tune_flags, &adapter_flags, &device_flags, &rank_flags},
+                  &tune_flags, &adapter_flags, &device_flags, &placement_flags, &rank_flags},
       .run = run,
   };
 }

@@ -130,7 +130,8 @@ std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional
 
 PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o, const Plan* parameters_of) {
   PlacementRequest request = o.placement ? checked(*o.placement, model, o) : request_for(model, o, parameters_of);
-  if (!o.placement && request.values.empty()) {
+  const bool shares_samples = std::ranges::any_of(request.groups[0].axes, &MeshAxis::samples);
+  if (!o.placement && shares_samples && request.values.empty()) {
     const std::vector<SliceOfBatch> slices = slices_of(o, request);
     source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
     fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", o.devices.size(), " devices");

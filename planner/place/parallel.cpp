@@ -123,18 +123,19 @@ std::string to_string(const Parallelism& p) {
 
 PlacementRequest request_for(const Graph& model, const CompileOptions& o, const Plan* parameters_of) {
   const Parallelism parallel = resolved(o.parallel, o.devices.size());
-  PlacementRequest request = by_samples(model, replica_sizes(parallel, o));
+  PlacementRequest request;
+  if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, o));
+  if (request.groups.empty()) request.groups = {{.name = "all", .axes = {}, .devices = {}}};
   DeviceGroup& all = request.groups[0];
-  if (parallel.tensor > 1) {
-    all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
-    all.devices.resize(o.devices.size());
-    std::iota(all.devices.begin(), all.devices.end(), 0);
-  }
+  all.devices.resize(o.devices.size());
+  std::iota(all.devices.begin(), all.devices.end(), 0);
+  const std::size_t tensor = all.axes.size();
+  if (parallel.tensor > 1) all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
   if (parameters_of) {
     keep_parts(request, *parameters_of);
     return request;
   }
-  if (parallel.tensor > 1) request.layers_along = 1;
+  if (parallel.tensor > 1) request.layers_along = tensor;
   if (parallel.zero > 0 && parallel.data > 1) request.parameters_along = 0;
   request.gather_again = parallel.zero == 3;
   for (const Parallelism::Split& rule : parallel.splits)
