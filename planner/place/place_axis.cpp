@@ -109,9 +109,11 @@ class AxisPlacer {
     return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
   }
 
-  // What reads a parameter that lies in parts for the optimizer's sake reads it whole: gathered once, or once in either direction.
+  // A parameter in parts along the axis of the samples lies so for the optimizer's sake. What else reads it reads it whole: gathered once,
+  // or once in either direction.
   ValueId whole_for(std::size_t n, ValueId v) {
-    if (request_.parameters_along != axis_ || !v.present() || !chosen_.contains(v.index) || !graph_.nodes[n].op->in_place.empty()) return v;
+    if (!v.present() || graph_[v].kind != ValueKind::parameter || !part(v).is_split() || !graph_.nodes[n].op->in_place.empty()) return v;
+    if (!graph_.groups[at(graph_[v].placement.group)].axes[axis_].samples) return v;
     const bool again = request_.gather_again && n > loss_at_;
     ValueId& whole = whole_[{v.index, again}];
     if (!whole.present()) whole = transfers_.gathered(v, again);
@@ -129,7 +131,6 @@ class AxisPlacer {
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
     NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
-    if (mesh->samples && !placed.reason.empty()) placed = without_parameters(n, std::move(placed), *mesh);
     if (!op.in_place.empty() && mesh->one_has_all()) update_everywhere(placed);
     if (!placed.reason.empty()) gathered_for_.push_back(concat(op.name, " '", graph_.nodes[n].name, "': ", placed.reason));
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -140,18 +141,6 @@ class AxisPlacer {
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
       if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) transfers_.set(out, placed.outputs[i]);
-  }
-
-  // Of samples that meet a parameter in parts the samples stay, and the parameter is gathered.
-  NodePlacement without_parameters(std::size_t n, NodePlacement refused, const MeshAxis& mesh) {
-    const Node& node = graph_.nodes[n];
-    std::vector<Part> operands;
-    for (const ValueId in : node.inputs) {
-      const bool gathered = in.present() && part(in).is_split() && !graph_[in].depends_on_batch;
-      operands.push_back(!in.present() || gathered ? Part{} : part(in));
-    }
-    NodePlacement placed = place_node(graph_, node, operands, mesh);
-    return placed.reason.empty() ? placed : refused;
   }
 
   // By the operator's own rule; true where other nodes now stand for this one.
