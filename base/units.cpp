@@ -6,8 +6,10 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "base/printable.h"
+#include "base/spec.h"
 
 namespace tandem {
 namespace {
@@ -33,6 +35,18 @@ std::size_t width_of(std::string_view text) {
 std::string text_of_bytes(std::int64_t bytes) {
   static constexpr std::array<std::string_view, 6> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   return scaled(static_cast<double>(bytes), 1024, units);
+}
+
+std::int64_t parse_bytes(std::string_view text, std::string_view what) {
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},     {"B", 1},     {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                                                                  {"KB", 1e3}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  const std::size_t end = std::min(text.size(), text.find_first_not_of("0123456789."));
+  const std::size_t begin = std::min(text.size(), text.find_first_not_of(' ', end));
+  const auto unit = std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return u.first == text.substr(begin); });
+  if (end == 0 || unit == std::end(units)) fail(ExitCode::usage, what, ": '", text, "' is no size, expected one such as 512MiB or 16GiB");
+  const double bytes = parse_number(text.substr(0, end), what) * unit->second;
+  if (!(bytes >= 1 && bytes < 0x1p62)) fail(ExitCode::usage, what, ": '", text, "', expected 1 byte or more");
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::string text_of_seconds(double seconds) {

@@ -8,6 +8,8 @@
 namespace tandem {
 
 std::string text_of_bytes(std::int64_t bytes);  // "1.25 MiB"
+// "512MiB", "1.5 GiB", "2GB", "1000": a number of bytes from 1. Fails (usage) naming `what`.
+std::int64_t parse_bytes(std::string_view text, std::string_view what);
 std::string text_of_seconds(double seconds);    // "12.3 ms"
 std::string text_of_count(double count);        // "1.65 M"
 std::string text_of_integer(std::int64_t n);    // "1,650,000"

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 
+#include "base/units.h"
 #include "cli/flag.h"
 #include "graph/tensor.h"
 #include "kernels/kernel.h"
@@ -16,6 +17,12 @@ std::map<std::string, Tensor> read_constants(const FlagRow&, const std::string& 
 inline Parallelism read_parallelism(const FlagRow&, const std::string& text) { return parse_parallelism(text); }
 inline std::vector<Parallelism::Split> read_splits(const FlagRow&, const std::string& text) { return parse_splits(split(text, ',')); }
 
+inline std::vector<std::int64_t> read_sizes(const FlagRow& row, const std::string& text) {
+  std::vector<std::int64_t> sizes;
+  for (const std::string& size : split(text, ',')) sizes.push_back(parse_bytes(size, row.flag()));
+  return sizes;
+}
+
 inline constexpr FlagWord<std::optional<LayoutPreference>> layouts[] = {
     {"auto", std::nullopt}, {"blocked", LayoutPreference::blocked}, {"channels-last", LayoutPreference::channels_last}};
 inline constexpr auto number_formats = [] {
@@ -29,6 +36,7 @@ struct DeviceFlags : FlagGroup {
   Flag<std::string> devices{*this, "devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
   Flag<Parallelism> parallel{*this, "parallel", "FACTORS", "", "how devices share the work: data=2,tensor=4 are two replicas of four devices that share layers; one factor may be *; zero=1, 2 or 3 keeps the optimizer's states, and parameters, in parts (default data=*)", read_parallelism};
+  Flag<std::vector<std::int64_t>> device_memory{*this, "device-memory", "SIZE", "", "the most that a plan may put on a device, such as 512MiB: one for all, or one for each device, separated by commas (default: what there is)", read_sizes};
   Flag<std::int64_t> batch_size{*this, "batch-size", "N", "32", "samples of a batch, over all devices", whole<1>, {.field = "batch"}};
   Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it", {.field = "dims"}};
   Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, none for one that holds none, separated by commas (default: found out); data has samples first", read_axes};

@@ -19,6 +19,8 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   std::vector<double> weights;
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   slice_sizes(o.batch, weights);
+  if (const std::size_t limits = o.memory.most.size(); limits > 1 && limits != o.devices.size())
+    fail(ExitCode::usage, option("device_memory"), " has ", limits, " sizes for ", o.devices.size(), " devices, expected one for all or one for each");
   check_left_out(o.passes.without);
   parse_loss(o.loss.name);
   if (o.mode != PlanMode::training) return;

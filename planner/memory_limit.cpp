@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/option.h"
 #include "planner/check_sizes.h"
 
 namespace tandem {
@@ -14,6 +15,7 @@ struct Load {
   const DevicePlan* device;
   int replicas = 0;
   std::int64_t bytes = 0, room = 0;  // room: also of what is free, where that is known
+  std::int64_t most = 0;             // what the plan may put there, where that is said
 };
 
 // The first device whose memory the plan exceeds.
@@ -25,14 +27,23 @@ std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
     Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
     ++load.replicas;
     load.bytes += device.peak_bytes();
+    if (!o.memory.most.empty()) load.most += o.memory.most[o.memory.most.size() == 1 ? 0 : d];
     if (!o.memory.free.empty() && o.memory.free[d] >= 0) load.room = std::min(load.room, o.memory.free[d]);
   }
-  for (const Load& load : loads)
-    if (load.device->model.memory > 0 && load.bytes > load.room) return load;
+  for (Load& load : loads) {
+    if (load.most > 0 && (load.device->model.memory == 0 || load.most < load.room)) load.room = load.most;
+    if ((load.device->model.memory > 0 || load.most > 0) && load.bytes > load.room) return load;
+  }
   return std::nullopt;
 }
 
 std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
+
+// What would take less memory on each device.
+std::string smaller_by_parts(const CompileOptions& o) {
+  const bool parts = o.mode == PlanMode::training && o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 && !o.placement;
+  return parts ? concat("; with ", option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ", o.devices.size(), " devices") : "";
+}
 
 }  // namespace
 
@@ -61,7 +72,7 @@ void refuse_batch(const std::string& message, CompileOptions o, const Compile& c
     o.batch = fits + (fails - fits) / 2;
     (fit() ? fits : fails) = o.batch;
   }
-  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits");
+  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits", smaller_by_parts(o));
   throw BatchTooLarge(concat(message, ": the largest batch that fits is ", fits), fits);
 }
 

@@ -171,6 +171,7 @@ struct TuningOptions {
 // Where values lie, and what of them is exchanged at once.
 struct MemoryOptions {
   std::vector<std::int64_t> free;  // bytes on each of CompileOptions::devices; empty: they are asked
+  std::vector<std::int64_t> most;  // bytes that the plan may put on each device: one for all, or one a device; empty: what there is
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
   std::string order;               // for tests: size, lifetime, size*lifetime; empty: the best

@@ -51,7 +51,7 @@ void check_attention(InferContext& c, int mask_at) {
   a.set("inner", a.integer("inner", 1));
 }
 
-// By samples, or by heads where each query head has a key head of its own. Random numbers are told by the sample alone.
+// By samples, or by heads, with their key heads. Random numbers are told by the sample alone.
 void place_attention(PlaceContext& c, int mask_at) {
   BatchPlace place;
   for (int i = 0; i < mask_at; ++i)
@@ -60,7 +60,8 @@ void place_attention(PlaceContext& c, int mask_at) {
   if (drops && !place.present() && c.split(mask_at + 2, 0)) place = c.place(mask_at + 2);
   if (!place.present()) c.fail("its mask is split alone");
   if (place.axis > 1) c.fail("axis ", place.axis, " of ", c.x(), " is split, which it works on as a whole");
-  if (place.axis == 1 && c.x(0)[1] != c.x(1)[1]) c.fail("its heads share keys");
+  // Heads that share a key go where it goes: parts of the keys are parts of the heads.
+  if (place.axis == 1 && c.x(0)[1] != c.x(1)[1] && (place.outer != 1 || c.x(1)[1] % c.batch() != 0)) c.fail("its heads share ", c.x(1)[1], " keys, which have no ", c.batch(), " equal parts");
   if (drops && (place.axis != 0 || place.outer != 1 || c.attributes().integer("inner") == 0)) c.fail("it drops by numbers that are counted by samples");
   for (int i = 0; i <= mask_at; ++i) {
     if (!c.has_input(i)) continue;

@@ -60,8 +60,16 @@ Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
   const ValueId q = by_heads(dense(b, y, "q", width, width), heads, {0, 2, 1, 3});
   // Keys have no bias: its gradient is zero but for rounding, of which Adam makes steps.
   const ValueId k = by_heads(dense(b, y, "k", width, key_heads * size, false), key_heads, {0, 2, 3, 1}), v = by_heads(dense(b, y, "v", width, key_heads * size), key_heads, {0, 2, 1, 3});
-  const ValueId scores = b.node("Softmax", {b.node("MatMul", {q, k})}, {{"axis", std::int64_t{-1}}});
-  const ValueId read = b.node("Transpose", {b.node("MatMul", {scores, v})}, {{"perm", Ints{0, 2, 1, 3}}});
+  const auto repeated = [&](ValueId x) {  // each key head for those that share it
+    Shape shape = b.graph[x].type.shape, apart = shape, wide;
+    apart.dims.insert(apart.dims.begin() + 2, 1);
+    wide = apart;
+    wide[2] = heads / key_heads;
+    shape[1] = heads;
+    return key_heads == heads ? x : b.node("Reshape", {b.node("Expand", {b.node("Reshape", {x}, {{"shape", apart.dims}})}, {{"shape", wide.dims}})}, {{"shape", shape.dims}});
+  };
+  const ValueId scores = b.node("Softmax", {b.node("MatMul", {q, repeated(k)})}, {{"axis", std::int64_t{-1}}});
+  const ValueId read = b.node("Transpose", {b.node("MatMul", {scores, repeated(v)})}, {{"perm", Ints{0, 2, 1, 3}}});
   x = b.node("Add", {x, dense(b, b.node("Reshape", {read}, {{"shape", Ints{n, tokens, width}}}), "proj", width, width)});
   x = b.node("Add", {x, dense(b, b.node("Gelu", {dense(b, normal(b, x, "norm2"), "up", width, 2 * width)}), "down", 2 * width, width)});
   x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
@@ -69,6 +77,7 @@ Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
   return b.graph;
 }
 Graph transformer(std::int64_t n) { return transformer_with(n, heads); }
+Graph grouped(std::int64_t n) { return transformer_with(n, 2); }
 
 CompileOptions shared_by(std::size_t devices, const char* parallel, std::vector<Parallelism::Split> splits = {}) {
   CompileOptions o = options_for(8, std::vector<double>(devices, 1));
@@ -106,6 +115,8 @@ TEST(Parallel, LayersAreSplitFromColumnsToRows) {
 TEST(Parallel, WhatHasNoEqualPartsStaysWhole) {
   EXPECT_TRUE(split_of(plan_of(transformer, shared_by(8, "tensor=8"))).contains("up:1")) << "16 columns";
   EXPECT_FALSE(split_of(plan_of(transformer, shared_by(8, "tensor=8"))).contains("q:1")) << "4 heads";
+  EXPECT_TRUE(split_of(plan_of(grouped, shared_by(2, "tensor=2"))).contains("k:1")) << "2 key heads";
+  EXPECT_FALSE(split_of(plan_of(grouped, shared_by(4, "tensor=4"))).contains("q:1")) << "2 key heads";
   try {
     plan_of(mlp, shared_by(3, "tensor=3"));
     FAIL() << "32 columns over 3 devices";
@@ -140,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
                                          Shared{"transformer_tensor", transformer, 2, "tensor=2"}, Shared{"transformer_tensor_4", transformer, 4, "tensor=4"},
                                          Shared{"transformer_mesh", transformer, 4, "data=2,tensor=2"}, Shared{"transformer_zero_1", transformer, 4, "zero=1"},
                                          Shared{"transformer_zero_3_of_3", transformer, 3, "zero=3"}, Shared{"transformer_mesh_zero", transformer, 4, "data=2,tensor=2,zero=2"},
-                                         Shared{"convnet_zero_3", convnet, 2, "zero=3"}, Shared{"convnet_zero_1_of_3", convnet, 3, "zero=1"}),
+                                         Shared{"grouped_tensor", grouped, 2, "tensor=2"}, Shared{"grouped_mesh", grouped, 4, "data=2,tensor=2"}, Shared{"convnet_zero_3", convnet, 2, "zero=3"}, Shared{"convnet_zero_1_of_3", convnet, 3, "zero=1"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Parallel, StatesLieInPartsByStage) {
