@@ -7,6 +7,7 @@
 #include "graph/step_scalars.h"
 #include "planner/rewrite/graph_copy.h"
 #include "planner/rewrite/pass.h"
+#include "planner/update/gradient_parts.h"
 #include "planner/update/loss_scaling.h"
 #include "planner/update/optimizer.h"
 
@@ -77,20 +78,25 @@ void emit(Graph& graph, const UpdateRule& rule, Attributes attributes, ValueId s
   graph.add_node(internal_operator(rule.op), concat("update/", graph[group[0].parameter].name), std::move(attributes), std::move(inputs), outputs);
 }
 
-bool is_split(const Placement& placement) {
-  return std::any_of(placement.parts.begin(), placement.parts.end(), [](const Part& p) { return p.is_split(); });
-}
-
-// Norms are those of whole parameters.
+// Norms of single parameters are those of whole ones.
 void check_whole(const Graph& graph, const UpdateRule& rule, const OptimizerOptions& o, const Update& update) {
-  const std::string what = o.clip_norm > 0                           ? option("clip_norm")
-                           : o.clip_parameter_norm > 0               ? option("clip_parameter_norm")
+  const std::string what = o.clip_parameter_norm > 0                 ? option("clip_parameter_norm")
                            : rule.kind == UpdateKind::lamb           ? "optimizer lamb"
                            : rule.kind == UpdateKind::lars           ? "optimizer lars"
                            : is_composed(graph[update.parameter], o) ? "the optimizer"
                                                                      : "";
-  if (!what.empty() && is_split(graph[update.parameter].placement))
+  if (!what.empty() && is_in_parts(graph[update.parameter]))
     fail(ExitCode::usage, what, " needs the norm of '", graph[update.parameter].name, "', of which each device has a part");
+}
+
+// Each gradient, its sum behind it.
+std::vector<ValueId> with_sums(std::span<const SummedGradient> gradients) {
+  std::vector<ValueId> list;
+  for (const auto& [gradient, sum] : gradients) {
+    list.push_back(gradient);
+    if (sum.present()) list.push_back(sum);
+  }
+  return list;
 }
 
 Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes) {
@@ -104,18 +110,16 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
     add_states(graph, rule, is_composed(graph[u.parameter], o.optimizer), u);
   }
   ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
-  std::vector<ValueId> gradients;  // with their sums behind them
-  for (const Update& u : updates) {
-    gradients.push_back(u.gradient);
-    if (const ValueId sum = state_of(graph, u, gradient_sum_state); sum.present()) gradients.push_back(sum);
-  }
+  std::vector<SummedGradient> own;
+  for (const Update& u : updates) own.push_back({u.gradient, state_of(graph, u, gradient_sum_state)});
   if (loss_scaling_of(o)) {
-    scalars = scaled_scalars(graph, o, scalars, gradients);
+    scalars = scaled_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::finite)));
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
       if (node.op->keeps_statistic) node.inputs.push_back(scalars);
   }
   if (o.optimizer.clip_norm > 0) {
+    std::vector<ValueId> gradients = with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::norm));
     gradients.insert(gradients.begin(), scalars);
     scalars = GraphBuilder(graph, "clip", {}).emit("ClipScalars", gradients, {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}});
   }

@@ -154,6 +154,31 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
                                          Shared{"grouped_tensor", grouped, 2, "tensor=2"}, Shared{"grouped_mesh", grouped, 4, "data=2,tensor=2"}, Shared{"convnet_zero_3", convnet, 2, "zero=3"}, Shared{"convnet_zero_1_of_3", convnet, 3, "zero=1"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// The norm of all gradients is that of the parts together.
+TEST(Parallel, GradientsInPartsAreClippedByTheNormOfAll) {
+  for (const char* parallel : {"tensor=2", "zero=1", "zero=3"})
+    for (const bool accumulate : {false, true}) {
+      SCOPED_TRACE(concat(parallel, accumulate ? ", accumulated" : ""));
+      CompileOptions one = options_for(8, {1}), two = shared_by(2, parallel);
+      for (CompileOptions* o : {&one, &two}) {
+        o->optimizer.clip_norm = 0.05;
+        o->optimizer.accumulate = accumulate;
+      }
+      const Trained clipped = train(transformer, one, 6, 0.5);
+      CompileOptions free = options_for(8, {1});
+      EXPECT_NE(clipped.losses.back(), train(transformer, free, 6, 0.5).losses.back()) << "the limit does nothing";
+      expect_close(train(transformer, two, 6, 0.5), clipped);
+    }
+}
+
+TEST(Parallel, AStepIsSkippedByAllDevicesOrNone) {
+  CompileOptions one = options_for(8, {1}), two = shared_by(2, "tensor=2");
+  for (CompileOptions* o : {&one, &two}) o->loss.scaling = LossScaling{.start = 0x1p126, .interval = 2};  // overflows when it has grown
+  const Trained alone = train(transformer, one, 12, 0.1), shared = train(transformer, two, 12, 0.1);
+  EXPECT_FALSE(std::ranges::is_sorted(shared.scales)) << "no step is skipped";
+  expect_close(shared, alone);
+}
+
 TEST(Parallel, StatesLieInPartsByStage) {
   const auto peak = [](const char* parallel) {
     CompileOptions o = shared_by(4, parallel);
