@@ -129,7 +129,8 @@ std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional
 }
 
 PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o, const Plan* parameters_of) {
-  PlacementRequest request = o.placement ? checked(*o.placement, model, o) : request_for(model, o, parameters_of);
+  PlacementRequest request = o.placement ? checked(*o.placement, model, o) : request_for(model, o);
+  if (parameters_of) keep_parts(request, *parameters_of);
   const bool shares_samples = std::ranges::any_of(request.groups[0].axes, &MeshAxis::samples);
   if (!o.placement && shares_samples && request.values.empty()) {
     const std::vector<SliceOfBatch> slices = slices_of(o, request);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/option.h"
 #include "base/pattern.h"
@@ -34,16 +35,6 @@ void set_part(PlacementRequest& request, const std::string& name, std::size_t al
   parts[along] = part;
 }
 
-void keep_parts(PlacementRequest& request, const Plan& plan) {
-  const DeviceGroup& all = request.groups[0];
-  for (const PlanParameter& p : plan.parameters)
-    for (std::size_t a = 0; a < all.axes.size() && p.role == ValueRole::plain; ++a) {
-      const std::vector<int> row = all.row_of(0, a);
-      const ParameterPart *first = p.on(row.front()), *last = p.on(row.back());
-      if (first && last && last->axis >= 0 && first->begin != last->begin) set_part(request, p.name, a, Part::split(last->axis));
-    }
-}
-
 // Sets the parts of what a rule names; returns the axis of the mesh.
 std::size_t split_as_said(PlacementRequest& request, const Graph& model, const Parallelism::Split& rule) {
   const std::vector<MeshAxis>& axes = request.groups[0].axes;
@@ -67,6 +58,29 @@ std::size_t split_as_said(PlacementRequest& request, const Graph& model, const P
 }
 
 }  // namespace
+
+void keep_parts(PlacementRequest& request, const Plan& plan) {
+  if (request.groups.size() > 1) return;  // of stages each has its own parameters whole, or as the request says
+  request.layers_along.reset();
+  request.parameters_along.reset();
+  const DeviceGroup& all = request.groups[0];
+  for (const PlanParameter& p : plan.parameters)
+    for (std::size_t a = 0; a < all.axes.size() && p.role == ValueRole::plain; ++a) {
+      Part part;
+      std::set<std::int64_t> begins;
+      for (const int device : all.row_of(0, a)) {
+        const ParameterPart* const own = p.on(device);
+        if (!own || own->axis < 0) continue;
+        part.spread = Spread::split;
+        part.axis = own->axis;
+        part.sizes.push_back(own->operand.shape.elements() / (p.type.shape.elements() / p.type.shape[own->axis]));
+        begins.insert(own->begin);
+      }
+      if (begins.size() < 2) continue;  // the parts lie along another axis of the mesh
+      part.sizes = least(std::move(part.sizes));
+      set_part(request, p.name, a, part);
+    }
+}
 
 Parallelism parse_parallelism(std::string_view text) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
@@ -121,7 +135,7 @@ std::string to_string(const Parallelism& p) {
   return concat("data=", factor(p.data), ",tensor=", factor(p.tensor), p.zero > 0 ? concat(",zero=", p.zero) : "");
 }
 
-PlacementRequest request_for(const Graph& model, const CompileOptions& o, const Plan* parameters_of) {
+PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   const Parallelism parallel = resolved(o.parallel, o.devices.size());
   PlacementRequest request;
   if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, o));
@@ -131,10 +145,6 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o, const 
   std::iota(all.devices.begin(), all.devices.end(), 0);
   const std::size_t tensor = all.axes.size();
   if (parallel.tensor > 1) all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
-  if (parameters_of) {
-    keep_parts(request, *parameters_of);
-    return request;
-  }
   if (parallel.tensor > 1) request.layers_along = tensor;
   if (parallel.zero > 0 && parallel.data > 1) request.parameters_along = 0;
   request.gather_again = parallel.zero == 3;

@@ -19,9 +19,11 @@ std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rul
 Parallelism resolved(Parallelism parallel, std::size_t devices);
 std::string to_string(const Parallelism& parallel);  // "data=2,tensor=4"
 
-// The placement that options.parallel says: a mesh "data" by "tensor", inputs by their samples. Parameters lie as another plan has
-// them, where one is given, else as rules say; what no rule speaks of is found out when the graph is placed. Along an axis that some
-// rule names nothing else is split. Fails (usage) where a rule matches nothing.
-PlacementRequest request_for(const Graph& model, const CompileOptions& options, const Plan* parameters_of);
+// The placement that options.parallel says: a mesh "data" by "tensor", inputs by their samples. Parameters lie as rules say; what no rule
+// speaks of is found out when the graph is placed. Along an axis of layers that some rule names nothing else is split. Fails (usage)
+// where a rule matches nothing.
+PlacementRequest request_for(const Graph& model, const CompileOptions& options);
+// Parameters lie in the parts that another plan has of them, and nothing else is found out.
+void keep_parts(PlacementRequest& request, const Plan& plan);
 
 }  // namespace tandem

@@ -35,8 +35,7 @@ PlacementRequest columns(std::vector<std::int64_t> sizes) {
 PlacementRequest mesh(std::vector<int> devices) {
   return {.groups = {{"all", {{"samples", {2, 1}}, {"columns", {1, 1}}}, std::move(devices)}},
           .nodes = {},
-          .values = {{"x", {half, whole}}, {"w1", {whole, half}}, {"b1", {whole, half}}, {"w2", {whole, half}}},
-          .labels = {half, whole}};
+          .values = {{"x", {half, whole}}, {"w1", {whole, half}}, {"b1", {whole, half}}, {"w2", {whole, half}}}};
 }
 PlacementRequest stages(int first, int second) {
   return {.groups = {{"first", {}, {first}}, {"second", {}, {second}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
