@@ -58,9 +58,9 @@ std::vector<double> run(const Row& row, const std::filesystem::path& folder, Wor
   return losses;
 }
 
-class PlacedModel : public testing::TestWithParam<Row> {};
+class PlacedModelOnRanks : public testing::TestWithParam<Row> {};
 
-TEST_P(PlacedModel, IsKeptAndWrittenByTheFirstRank) {
+TEST_P(PlacedModelOnRanks, IsKeptAndWrittenByTheFirstRank) {
   const Row& row = GetParam();
   const TemporaryFolder one, several;
   const std::vector<double> want = run(row, one.text(), nullptr);
@@ -89,7 +89,7 @@ TEST_P(PlacedModel, IsKeptAndWrittenByTheFirstRank) {
       EXPECT_TRUE(kept[i].name == wanted[i].name && std::ranges::equal(kept[i].tensor.bytes(), wanted[i].tensor.bytes())) << kept[i].name;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, PlacedModel,
+INSTANTIATE_TEST_SUITE_P(Rows, PlacedModelOnRanks,
                          testing::Values(Row{"columns", 2, "cpu:0-1", layer_by_columns({3, 1}), false},
                                          Row{"columns_of_four", 2, "cpu:0-3", layer_by_columns({1, 1, 1, 1}), false},
                                          Row{"stages", 2, "cpu:0-1", stages()}),
