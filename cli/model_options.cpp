@@ -81,7 +81,7 @@ ModelOptions model_options(const Arguments& a, bool trains) {
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
   o.plan.parallel = a[device_flags.parallel];
   o.plan.memory.most = a[device_flags.device_memory];
-  if (o.plan.mode == PlanMode::training) o.plan.parallel.splits = a[placement_flags.split];
+  if (trains) o.plan.parallel.splits = a[placement_flags.split];
   read_dims(a, o.dims, o.buckets);
   o.batch_axes = a[device_flags.batch_axis];
   o.constants = a[device_flags.set];
