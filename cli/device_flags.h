@@ -36,6 +36,8 @@ struct DeviceFlags : FlagGroup {
   Flag<std::string> devices{*this, "devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
   Flag<Parallelism> parallel{*this, "parallel", "FACTORS", "", "how devices share the work: data=2,tensor=4 are two replicas of four devices that share layers; one factor may be *; zero=1, 2 or 3 keeps the optimizer's states, and parameters, in parts (default data=*)", read_parallelism};
+  Switch gather{*this, "gather", on, "let devices gather what a node cannot compute of the parts that they have; off: such a node is an error"};
+  Switch log_placement{*this, "log-placement", off, "tell of each node where it works, how its result lies over the devices, and what moves for it, why", {.scope = FlagScope::call}};
   Flag<std::vector<std::int64_t>> device_memory{*this, "device-memory", "SIZE", "", "the most that a plan may put on a device, such as 512MiB: one for all, or one for each device, separated by commas (default: what there is)", read_sizes};
   Flag<std::int64_t> batch_size{*this, "batch-size", "N", "32", "samples of a batch, over all devices", whole<1>, {.field = "batch"}};
   Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it", {.field = "dims"}};

@@ -82,6 +82,7 @@ ModelOptions model_options(const Arguments& a, bool trains) {
   o.plan.parallel = a[device_flags.parallel];
   o.plan.memory.most = a[device_flags.device_memory];
   if (trains) o.plan.parallel.splits = a[placement_flags.split];
+  o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);
   o.batch_axes = a[device_flags.batch_axis];
   o.constants = a[device_flags.set];
@@ -117,6 +118,7 @@ RunOptions run_options(const Invocation& call, Purpose purpose, World* world) {
   RunOptions o;
   o.purpose = purpose;
   o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan);
+  if (a[device_flags.log_placement]) o.model.plan.passes.on_placement = [&call](const std::string& line) { call.note(line); };
   o.model.world = world;
   read_image_options(a, o.fit.preprocess);
   o.fit.metrics = metrics_of(a);

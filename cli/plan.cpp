@@ -91,6 +91,7 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
   for (std::size_t b = 0; b + 1 < sizes.size(); ++b) {
     ModelOptions smaller = options;
     smaller.buckets.clear();
+    smaller.plan.passes.on_placement = {};
     for (const auto& [dim, all] : options.buckets) smaller.dims[dim] = all[b];
     std::int64_t most = 0;
     for (const DevicePlan& device : model.make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());

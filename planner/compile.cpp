@@ -112,6 +112,7 @@ class Compilation {
     if (make_graph(o_, daring_.value_or(true)) && !daring_ && chooses_by_time(o_)) {
       CompileOptions untold = o_;  // one is shown
       untold.passes.after = {};
+      untold.passes.on_placement = {};
       make_graph(untold, false);
     }
   }
@@ -129,16 +130,17 @@ class Compilation {
     };
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
-    if (graphs_.empty()) begin_with(whole, context.warnings);
+    if (graphs_.empty()) begin_with(whole, context);
     graphs_.push_back(programs_of(std::move(whole), o));
     return doubted;
   }
 
-  void begin_with(const Graph& graph, const std::vector<std::string>& warnings) {
+  void begin_with(const Graph& graph, const PassContext& context) {
     plan_.model = model_.name;
     for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs) outputs_.push_back(output_of(training_ ? graph : model_, out));
     if (training_) plan_.warnings = model_.warnings;
-    plan_.warnings.insert(plan_.warnings.end(), warnings.begin(), warnings.end());
+    plan_.warnings.insert(plan_.warnings.end(), context.warnings.begin(), context.warnings.end());
+    plan_.transfers = context.transfers;
   }
 
   void find_units() {

@@ -60,6 +60,7 @@ void check_memory(const Plan& plan, CompileOptions o, const Compile& compile) {
 
 void refuse_batch(const std::string& message, CompileOptions o, const Compile& compile) {
   o.tuning.autotune = false;
+  o.passes.on_placement = {};
   const auto fit = [&] {
     try {
       return !too_large(compile(o), o);

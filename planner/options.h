@@ -182,6 +182,7 @@ struct PassOptions {
   std::function<void(const PassResult&)> after;
   bool verify = false;               // check behind each pass what it promises, too
   std::vector<std::string> without;  // names of passes that are left out: to find the one that is at fault
+  std::function<void(const std::string& line)> on_placement;  // a line for each node of the plan's graph: where it works, what moves for it
 };
 
 // Messages name a field of a group by both words (option loss_on: loss.on) unless its own tells all (option freeze).
@@ -199,6 +200,7 @@ struct CompileOptions {
   TuningOptions tuning;
   MemoryOptions memory;
   Parallelism parallel;                       // how the devices share the work
+  bool gather = true;                         // whether what cannot be computed by parts is gathered; else it is an error
   std::optional<PlacementRequest> placement;  // where values live, in place of what `parallel` says
   PassOptions passes;
   std::function<bool()> stop;              // asked between kernels, often: true ends compile() with Stopped

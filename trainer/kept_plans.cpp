@@ -51,7 +51,11 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
     return plan;
   }
   made_ = true;
-  if (chooses_by_time(options)) plan = tandem::compile(source, options, backends, parameters_of);
+  if (chooses_by_time(options)) {
+    CompileOptions timed = options;
+    timed.passes.on_placement = {};  // it was told
+    plan = tandem::compile(source, timed, backends, parameters_of);
+  }
   plan.made_from = fingerprint_of(plan, request);
   try {
     make_writable_folder(folder_);

@@ -7,8 +7,10 @@
 #include <numeric>
 
 #include "base/option.h"
+#include "base/units.h"
 #include "graph/place.h"
 #include "planner/place/placing.h"
+#include "planner/place/print_placement.h"
 #include "planner/place/request.h"
 #include "planner/rewrite/pass.h"
 
@@ -73,21 +75,39 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
   return chosen;
 }
 
-Graph placed(Graph graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
+// What is gathered is told, or refused, by the node for which most is.
+void tell_gathering(const std::vector<GatheringNode>& nodes, PassContext& c) {
+  if (nodes.empty()) return;
+  const GatheringNode& dearest = *std::ranges::max_element(nodes, {}, &GatheringNode::bytes);
+  const std::string what = concat(dearest.node, " gathers ", text_of_bytes(dearest.bytes), ": ", dearest.reason);
+  if (!c.options.gather)
+    fail(ExitCode::usage, what, ", and ", option("gather"), " is off: allow it, or give other splits (", option("split"),
+         ") or another mesh (", option("parallel"), ")");
+  c.warnings.push_back(concat(nodes.size(), nodes.size() == 1 ? " node is" : " nodes are",
+                              " computed whole on every device, for by parts it would be something else: ", what, nodes.size() > 1 ? ", ..." : ""));
+}
+
+Graph placed(Graph graph, PassContext& c) {
+  const PlacementRequest& request = *c.placement;
   graph.groups = request.groups;
-  assign_groups(graph, request);
-  std::vector<ChosenParts> chosen = chosen_parts(graph, request, warnings);
+  PutIn put_in;
+  assign_groups(graph, request, put_in);
+  std::vector<ChosenParts> chosen = chosen_parts(graph, request, c.warnings);
   std::size_t axes = 0;
   for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
-  std::set<ValueId> put_in;
-  for (std::size_t a = 0; a < axes; ++a) {
-    const std::vector<std::string> whole = place_along(graph, a, request, a < chosen.size() ? chosen[a] : ChosenParts{}, put_in);
-    if (!whole.empty())
-      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " node is" : " nodes are",
-                                " computed whole on every device, for by parts it would be something else: ", whole[0], whole.size() > 1 ? ", ..." : ""));
-  }
+  std::vector<GatheringNode> gathering;
+  for (std::size_t a = 0; a < axes; ++a)
+    std::ranges::move(place_along(graph, a, request, a < chosen.size() ? chosen[a] : ChosenParts{}, put_in), std::back_inserter(gathering));
   drop_unread(graph);
   put_updates_last(graph);
+  const auto is_read = [&](ValueId v) { return graph[v].producer.present(); };
+  std::erase_if(gathering, [&](const GatheringNode& node) { return !is_read(node.result); });
+  tell_gathering(gathering, c);
+  for (const auto& [result, transfer] : put_in)
+    if (transfer && is_read(result)) c.transfers.push_back(*transfer);
+  std::ranges::stable_sort(c.transfers, std::greater(), &PlanTransfer::bytes);
+  if (c.options.passes.on_placement && !c.parameters_of)
+    for (const std::string& line : lines_of_placement(graph, put_in, c.options.devices)) c.options.passes.on_placement(line);
   return graph;
 }
 
@@ -105,7 +125,7 @@ Graph forgotten(Graph graph) {
 // their samples; what a node cannot compute by parts is gathered before it. Warns of what is gathered.
 Pass place() {
   return {.name = "place",
-          .run = [](Graph g, PassContext& c) { return placed(std::move(g), *c.placement, c.warnings); },
+          .run = [](Graph g, PassContext& c) { return placed(std::move(g), c); },
           .needs = differentiated,
           .gives = {Property::whole},
           .when = [](const PassContext& c) { return c.placed(); },

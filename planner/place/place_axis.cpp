@@ -12,10 +12,10 @@ namespace {
 // Places all values along one axis of the meshes.
 class AxisPlacer {
  public:
-  AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, std::set<ValueId>& put_in)
+  AxisPlacer(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, PutIn& put_in)
       : graph_(graph), axis_(axis), request_(request), chosen_(chosen), transfers_(graph, axis, put_in), now_(graph.values.size()) {}
 
-  std::vector<std::string> run() {
+  std::vector<GatheringNode> run() {
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
     start();
@@ -36,7 +36,7 @@ class AxisPlacer {
         v.placement.parts.push_back(part({static_cast<int>(i)}));
       }
     sequence.finish();
-    return std::move(gathered_for_);
+    return std::move(gathering_);
   }
 
  private:
@@ -101,9 +101,8 @@ class AxisPlacer {
 
   Part part(ValueId v) const { return transfers_.part(v); }
   ValueId now(ValueId v) const { return v.present() && at(v.index) < now_.size() && now_[v].present() ? now_[v] : v; }
-  int group_of(const Node& node) const {
-    return graph_[*std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); })].placement.group;
-  }
+  static ValueId first_result(const Node& node) { return *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); }); }
+  int group_of(const Node& node) const { return graph_[first_result(node)].placement.group; }
   const MeshAxis* mesh_of(const Node& node) const {
     const int group = group_of(node);
     return group >= 0 && axis_ < graph_.groups[at(group)].axes.size() ? &graph_.groups[at(group)].axes[axis_] : nullptr;
@@ -116,7 +115,10 @@ class AxisPlacer {
     if (!graph_.groups[at(graph_[v].placement.group)].axes[axis_].samples) return v;
     const bool again = request_.gather_again && n > loss_at_;
     ValueId& whole = whole_[{v.index, again}];
-    if (!whole.present()) whole = transfers_.gathered(v, again);
+    if (!whole.present()) {
+      transfers_.set_reader(name_for_people(graph_.nodes[n]), again ? "parameters in parts are read whole, anew in the backward pass" : "parameters in parts are read whole");
+      whole = transfers_.gathered(v, again);
+    }
     return whole;
   }
 
@@ -126,13 +128,15 @@ class AxisPlacer {
     if (!mesh) return;
     transfers_.set_group(group_of(graph_.nodes[n]));
     const Operator& op = *graph_.nodes[n].op;
+    transfers_.set_reader(name_for_people(graph_.nodes[n]), {}, !op.keeps_statistic);
     if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n);
     if (op.by_parts && written_by_parts(n, *mesh)) return;
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
     NodePlacement placed = place_node(graph_, graph_.nodes[n], operands, *mesh);
     if (!op.in_place.empty() && mesh->one_has_all()) update_everywhere(placed);
-    if (!placed.reason.empty()) gathered_for_.push_back(concat(op.name, " '", graph_.nodes[n].name, "': ", placed.reason));
+    transfers_.set_reader(name_for_people(graph_.nodes[n]), placed.reason, !op.keeps_statistic);
+    note_gathering(n, operands, placed);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const ValueId in = graph_.nodes[n].inputs[i];
       if (!in.present() || operands[i] == placed.inputs[i]) continue;
@@ -141,6 +145,19 @@ class AxisPlacer {
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
       if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) transfers_.set(out, placed.outputs[i]);
+  }
+
+  // What is split and needed otherwise is gathered.
+  void note_gathering(std::size_t n, const std::vector<Part>& operands, const NodePlacement& placed) {
+    const Node& node = graph_.nodes[n];
+    GatheringNode told{first_result(node), concat(node.op->name, " '", name_for_people(node), "'"), placed.reason};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].is_split() || operands[i] == placed.inputs[i]) continue;
+      const Value& value = graph_[node.inputs[i]];
+      told.bytes += bytes_of(value);
+      if (told.reason.empty() && value.kind == ValueKind::activation) told.reason = concat("it needs '", value.name, "' ", to_string(placed.inputs[i]), ", which is ", to_string(operands[i]));
+    }
+    if (!told.reason.empty()) gathering_.push_back(std::move(told));
   }
 
   // By the operator's own rule; true where other nodes now stand for this one.
@@ -185,7 +202,9 @@ class AxisPlacer {
       if (group < 0 || axis_ >= graph_.groups[at(group)].axes.size()) continue;
       const MeshAxis& mesh = graph_.groups[at(group)].axes[axis_];
       transfers_.set_group(group);
-      if (out.role == ValueRole::gradient) {
+      const bool gradient = out.role == ValueRole::gradient;
+      transfers_.set_reader(out.of.empty() ? graph_[out].name : out.of, gradient ? "a gradient lies as its parameter does" : "it is given whole", !gradient);
+      if (gradient) {
         place_gradient(out, part(parameters.at(out.of)), mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
@@ -219,12 +238,12 @@ class AxisPlacer {
   IdVector<ValueId, ValueId> now_;         // what stands for a value
   std::size_t loss_at_ = 0;                // the node whose result is the loss: the backward pass comes after it
   std::map<std::pair<int, bool>, ValueId> whole_;
-  std::vector<std::string> gathered_for_;  // nodes that need whole operands, and why
+  std::vector<GatheringNode> gathering_;
 };
 
 }  // namespace
 
-std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, std::set<ValueId>& put_in) {
+std::vector<GatheringNode> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, PutIn& put_in) {
   return AxisPlacer(graph, axis, request, chosen, put_in).run();
 }
 

@@ -11,7 +11,7 @@ namespace {
 // Assigns groups, where there are several, and sends what one group makes to the others that read it.
 class Groups {
  public:
-  Groups(Graph& graph, const PlacementRequest& request) : graph_(graph), request_(request) {}
+  Groups(Graph& graph, const PlacementRequest& request, PutIn& put_in) : graph_(graph), request_(request), put_in_(put_in) {}
 
   void run() {
     readers_ = graph_.consumers();
@@ -21,13 +21,14 @@ class Groups {
     const std::size_t nodes = graph_.nodes.size();
     for (std::size_t n = 0; n < nodes; ++n) {
       const int group = groups_[n];
-      for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) graph_.nodes[n].inputs[i] = sent(graph_.nodes[n].inputs[i], group);
+      const std::string reader = name_for_people(graph_.nodes[n]);
+      for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) graph_.nodes[n].inputs[i] = sent(graph_.nodes[n].inputs[i], group, reader);
       for (const ValueId out : graph_.nodes[n].outputs)
         if (out.present()) graph_[out].placement.group = group;
       sequence.take(n);
     }
     for (GraphOutput& out : graph_.outputs)
-      if (const auto home = parameters_.find(out.of); out.role == ValueRole::gradient && home != parameters_.end()) out.value = sent(out, home->second);
+      if (const auto home = parameters_.find(out.of); out.role == ValueRole::gradient && home != parameters_.end()) out.value = sent(out, home->second, out.of);
     sequence.finish();
   }
 
@@ -89,7 +90,7 @@ class Groups {
         groups_[n] = graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
   }
 
-  ValueId sent(ValueId v, int group) {
+  ValueId sent(ValueId v, int group, const std::string& reader) {
     if (!v.present() || graph_[v].placement.group < 0 || graph_[v].placement.group == group) return v;
     ValueId& there = sent_[{v.index, group}];
     if (!there.present()) {
@@ -102,12 +103,15 @@ class Groups {
       graph_[there].placement.group = group;
       graph_[there].role = graph_[v].role;
       graph_[there].of = graph_[v].of;
+      const std::string reason = concat("it works in group '", request_.groups[at(group)].name, "'");
+      put_in_[there] = PlanTransfer{ExchangeKind::send, graph_[v].name, bytes_of(graph_[v]), "", reader, reason};
     }
     return there;
   }
 
   Graph& graph_;
   const PlacementRequest& request_;
+  PutIn& put_in_;
   IdVector<ValueId, std::vector<NodeId>> readers_;
   std::vector<int> groups_;  // by node
   std::map<std::string, int, std::less<>> parameters_;
@@ -116,6 +120,6 @@ class Groups {
 
 }  // namespace
 
-void assign_groups(Graph& graph, const PlacementRequest& request) { Groups(graph, request).run(); }
+void assign_groups(Graph& graph, const PlacementRequest& request, PutIn& put_in) { Groups(graph, request, put_in).run(); }
 
 }  // namespace tandem

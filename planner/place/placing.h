@@ -1,7 +1,9 @@
 // The parts of pass place, which nothing else uses.
 #pragma once
-#include <set>
+#include <map>
+#include <optional>
 
+#include "graph/operator.h"
 #include "planner/options.h"
 #include "planner/place/choose_parts.h"
 #include "planner/rewrite/graph_copy.h"
@@ -31,12 +33,26 @@ class Sequence {
   std::vector<std::size_t> order_;
 };
 
-// Says of each value and node which group it belongs to, and puts in a Send where one group reads what another makes.
-void assign_groups(Graph& graph, const PlacementRequest& request);
+// The results of what was put in to move values. Of an exchange that is told: why.
+using PutIn = std::map<ValueId, std::optional<PlanTransfer>>;
+std::int64_t bytes_of(const Value& value);
+// The ONNX node that it comes from, where there is one.
+const std::string& name_for_people(const Node& node);
 
-// Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. `put_in`: the
-// results of those. Returns, for each node that has to be computed of whole operands, why.
+// Says of each value and node which group it belongs to, and puts in a Send where one group reads what another makes.
+void assign_groups(Graph& graph, const PlacementRequest& request, PutIn& put_in);
+
+// What a node gathers that computes of whole operands, or of parts that lie otherwise.
+struct GatheringNode {
+  ValueId result;
+  std::string node;  // "ReduceMax 'pool'"
+  std::string reason;
+  std::int64_t bytes = 0;  // of what is gathered for it
+};
+
+// Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. Returns the nodes that
+// gather activations.
 // `chosen`: parameters that lie so although the request says nothing of them.
-std::vector<std::string> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, std::set<ValueId>& put_in);
+std::vector<GatheringNode> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, PutIn& put_in);
 
 }  // namespace tandem

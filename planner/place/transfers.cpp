@@ -4,6 +4,20 @@
 
 namespace tandem {
 
+std::int64_t bytes_of(const Value& value) { return value.type.shape.elements() * static_cast<std::int64_t>(size_of(value.type.dtype)); }
+
+namespace {
+
+ExchangeKind kind_of(Moves moves) {
+  switch (moves) {
+    case Moves::gather: return ExchangeKind::all_gather;
+    case Moves::scatter: return ExchangeKind::reduce_scatter;
+    default: return ExchangeKind::all_reduce;
+  }
+}
+
+}  // namespace
+
 Part Transfers::part(ValueId v) const { return at(v.index) < parts_.size() ? parts_[at(v.index)] : Part{}; }
 
 void Transfers::set(ValueId v, Part part) {
@@ -18,19 +32,30 @@ ValueId Transfers::put(ValueId v, Part part, ValueId like) {
   return v;
 }
 
-ValueId Transfers::moved_by(std::string_view op, std::string name, ValueId v, Part to) {
-  const ValueId there = put(graph_[graph_.add_node(internal_operator(op), std::move(name), {}, {v}, 1)].outputs[0], to, v);
-  put_in_.insert(there);
+ValueId Transfers::moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to) {
+  const NodeId node = graph_.add_node(internal_operator(op), std::move(name), {}, {v}, 1);
+  const ValueId there = put(graph_[node].outputs[0], to, v);
+  std::optional<PlanTransfer>& transfer = put_in_[there];
+  const Moves moves = graph_[node].op->moves;
+  if (!is_exchange(graph_[node]) || (!sums_are_told_ && moves != Moves::gather)) return there;
+  const MeshAxis& mesh = graph_.groups[at(graph_[there].placement.group)].axes[axis_];
+  const std::string reason = reason_.empty() ? usual_reason(moves, mesh.samples) : reason_;
+  transfer = PlanTransfer{kind_of(moves), std::move(of), bytes_of(graph_[v]), mesh.name, reader_, reason};
   return there;
 }
 
-ValueId Transfers::sum(ValueId addends, const std::string& of) { return moved_by("AllReduce", concat("sum/", of), addends, {}); }
+std::string Transfers::usual_reason(Moves moves, bool samples) const {
+  if (moves == Moves::gather) return concat("'", reader_, "' reads all of it");
+  return samples ? "it is a sum over all samples" : "one sum ends a split layer";
+}
+
+ValueId Transfers::sum(ValueId addends, const std::string& of) { return moved_by("AllReduce", concat("sum/", of), of, addends, {}); }
 
 // The constant says `count` until each device has its own.
 ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t count) {
   const int group = graph_[each].placement.group;
   if (part(each).spread == Spread::own && graph_.groups[at(group)].axes[axis_].one_has_all())
-    return moved_by("Once", concat("once/", graph_[each].name), each, {Spread::partial});
+    return moved_by("Once", concat("once/", graph_[each].name), graph_[each].name, each, {Spread::partial});
   GraphBuilder b(graph_, name, {});
   const ValueId share = b.scalar(static_cast<double>(count), b.type(each).dtype);
   graph_[share].role = ValueRole::share;
@@ -52,17 +77,17 @@ ValueId Transfers::transfer(ValueId v, Part to, const MeshAxis& mesh) {
 ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
   const Part have = part(v);
   const std::string name = graph_[v].name;
-  if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), v, to);
-  if (have.spread == Spread::own) return moved_by("AllReduce", concat("sum/", name), by_share(v, concat("once/", name)), to);
-  if (to.spread == Spread::own) return moved_by("TakePart", concat("part/", name), have == Part{} ? v : transfer(v, {}, mesh), to);
+  if (to.spread == Spread::partial) return moved_by("Once", concat("once/", name), name, v, to);
+  if (have.spread == Spread::own) return moved_by("AllReduce", concat("sum/", name), name, by_share(v, concat("once/", name)), to);
+  if (to.spread == Spread::own) return moved_by("TakePart", concat("part/", name), name, have == Part{} ? v : transfer(v, {}, mesh), to);
   if (to.is_split()) {
     if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
     if (have.spread == Spread::partial) {
-      if (to.axis == 0 && to.outer == 1) return moved_by("ReduceScatter", concat("sum/", name), v, to);
+      if (to.axis == 0 && to.outer == 1) return moved_by("ReduceScatter", concat("sum/", name), name, v, to);
       return transfer(transfer(v, {}, mesh), to, mesh);
     }
     if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
-    return moved_by("TakePart", concat("part/", name), v, to);
+    return moved_by("TakePart", concat("part/", name), name, v, to);
   }
   return have.spread == Spread::partial ? sum(v, name) : gathered(v);
 }
@@ -94,7 +119,7 @@ ValueId Transfers::gathered(ValueId v, bool again) {
   for (int i = 0; i < b.shape(v).rank(); ++i)
     if (i != have.axis) front.push_back(i);
   if (have.axis > 0) v = turned(put(b.transpose(v, front), {Spread::split, 0, 1, have.sizes}, v), front);
-  v = moved_by("AllGather", concat("gather/", name), v, {});
+  v = moved_by("AllGather", concat("gather/", name), graph_[from].name, v, {});
   if (have.axis > 0) {
     Ints back(front.size());
     for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);

@@ -1,18 +1,19 @@
 // How values lie along one axis of the meshes, and the transfers that bring them where they are needed. A part of pass place.
 #pragma once
 #include <map>
-#include <set>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "graph/place.h"
+#include "planner/place/placing.h"
 
 namespace tandem {
 
 class Transfers final : public DeviceParts {
  public:
   // `put_in`: the results of transfers along this axis and those before it.
-  Transfers(Graph& graph, std::size_t axis, std::set<ValueId>& put_in)
+  Transfers(Graph& graph, std::size_t axis, PutIn& put_in)
       : graph_(graph), axis_(axis), put_in_(put_in), parts_(graph.values.size()) {}
 
   Part part(ValueId v) const override;
@@ -24,6 +25,13 @@ class Transfers final : public DeviceParts {
 
   // Where what is put in works, of values that are on whichever device reads them.
   void set_group(int group) { group_ = group; }
+  // Who wants what is put in next, and why; without a reason it is the usual one. Sums for gradients and running statistics
+  // are what replicas are: they are not told.
+  void set_reader(std::string node, std::string reason = {}, bool sums_are_told = true) {
+    reader_ = std::move(node);
+    reason_ = std::move(reason);
+    sums_are_told_ = sums_are_told;
+  }
   // The value placed as `to`; put in once.
   ValueId transfer(ValueId v, Part to, const MeshAxis& mesh);
   // The whole of a value that is split; `again`: of one that was gathered before.
@@ -31,7 +39,8 @@ class Transfers final : public DeviceParts {
   bool is_one(ValueId v) const { return put_in_.contains(v); }
 
  private:
-  ValueId moved_by(std::string_view op, std::string name, ValueId v, Part to);
+  ValueId moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to);
+  std::string usual_reason(Moves moves, bool samples) const;
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
   ValueId turned(ValueId v, const Ints& from);
   ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh);
@@ -39,10 +48,12 @@ class Transfers final : public DeviceParts {
 
   Graph& graph_;
   const std::size_t axis_;
-  std::set<ValueId>& put_in_;
+  PutIn& put_in_;
   std::vector<Part> parts_;  // by value
   std::map<std::tuple<int, int, Spread, int, std::int64_t, std::vector<std::int64_t>>, ValueId> transferred_;
   int group_ = 0;
+  std::string reader_, reason_;
+  bool sums_are_told_ = true;
   std::map<std::string, ValueId, std::less<>> known_;
 };
 

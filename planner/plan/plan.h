@@ -67,6 +67,16 @@ struct Exchange {
   double seconds = 0;              // estimated
 };
 
+// Why something is exchanged that is no sum of gradients or running statistics: a node wants a value otherwise than it lies.
+struct PlanTransfer {
+  ExchangeKind kind = ExchangeKind::all_gather;
+  std::string value;               // what moves
+  std::int64_t bytes = 0;          // of the whole value
+  std::string axis;                // of the mesh, along which it moves; empty: from a group of devices to another
+  std::string node;                // who wants it: an ONNX node where there is one, or what the plan gives
+  std::string reason;
+};
+
 // Host input `host` → outputs[0]: of a batched one as many rows from `begin` as that holds, else all of it. With a workspace
 // (in arena staging) they come there first, if known while the step before still computes.
 struct SliceStep {
@@ -197,6 +207,7 @@ struct Plan {
   std::vector<HostOutput> outputs; // training: the loss (sum) and metrics first
   std::vector<PlanParameter> parameters;
   IdVector<ExchangeId, Exchange> exchanges;
+  std::vector<PlanTransfer> transfers;  // by bytes, the dearest first
   std::vector<DevicePlan> devices;
   std::vector<std::string> warnings;
   double seconds = 0;              // estimated step

@@ -39,6 +39,22 @@ std::string target_of(const Plan& plan, const Step& step) {
   return "";
 }
 
+std::string names_of(const std::vector<DeviceId>& devices) {
+  std::string text;
+  for (std::size_t i = 0; i < devices.size();) {
+    const DeviceId& first = devices[i];
+    const auto run = [&](int step) {  // how many follow one another by this step
+      std::size_t n = 1;
+      while (i + n < devices.size() && devices[i + n].backend == first.backend && devices[i + n].index == first.index + step * static_cast<int>(n)) ++n;
+      return n;
+    };
+    const std::size_t range = run(1), alike = run(0);
+    text += concat(i > 0 ? ", " : "", first, range > 1 ? concat("-", first.index + static_cast<int>(range) - 1) : alike > 1 ? concat("*", alike) : "");
+    i += std::max(range, alike);
+  }
+  return text;
+}
+
 std::string label_of(const Plan& plan, const Step& step) {
   const auto* launch = step.as<LaunchStep>();
   return launch ? launch->op : concat(kind_of(plan, step), " ", target_of(plan, step));

@@ -14,4 +14,7 @@ std::string label_of(const Plan& plan, const Step& step);
 // What a step that is no launch reads, writes or exchanges; else empty.
 std::string target_of(const Plan& plan, const Step& step);
 
+// "cpu:0-3, cpu:6, cuda:0*2": numbers one after another as a range, those of one device's logical ones as how many.
+std::string names_of(const std::vector<DeviceId>& devices);
+
 }  // namespace tandem

@@ -156,6 +156,10 @@ Json json_of(const Exchange& e) {
   return Object{{"name", e.name}, {"kind", name_of(e.kind)}, {"devices", e.devices}, {"elements", e.elements}, {"dtype", name_of(e.dtype)}, {"values", e.values}, {"seconds", e.seconds}};
 }
 
+Json json_of(const PlanTransfer& t) {
+  return Object{{"kind", name_of(t.kind)}, {"value", t.value}, {"bytes", t.bytes}, {"axis", t.axis}, {"node", t.node}, {"reason", t.reason}};
+}
+
 }  // namespace
 
 std::string json_of(const Plan& plan) {
@@ -178,6 +182,7 @@ std::string json_of(const Plan& plan) {
       {"outputs", list(plan.outputs, [](const HostOutput& o) { return json_of(o); })},
       {"parameters", list(plan.parameters, [](const PlanParameter& p) { return json_of(p); })},
       {"exchanges", list(plan.exchanges, [](const Exchange& e) { return json_of(e); })},
+      {"transfers", list(plan.transfers, [](const PlanTransfer& t) { return json_of(t); })},
       {"devices", list(plan.devices, [&](const DevicePlan& d) { return json_of(plan, d); })},
       {"warnings", plan.warnings},
   };

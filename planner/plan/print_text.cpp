@@ -73,21 +73,10 @@ std::string rows_of(const DevicePlan& first, const DevicePlan& last) {
   return end == first.slice_begin ? concat(end) : concat(first.slice_begin, "-", end);
 }
 
-// "cpu:0-3, cpu:6, cuda:0*2": numbers one after another as a range, those of one device's logical ones as how many.
 std::string names(const std::vector<const DevicePlan*>& group) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < group.size();) {
-    const DeviceId& first = group[i]->device;
-    const auto run = [&](int step) {  // how many follow one another by this step
-      std::size_t n = 1;
-      while (i + n < group.size() && group[i + n]->device.backend == first.backend && group[i + n]->device.index == first.index + step * static_cast<int>(n)) ++n;
-      return n;
-    };
-    const std::size_t range = run(1), alike = run(0);
-    parts.push_back(concat(to_string(first), range > 1 ? concat("-", first.index + static_cast<int>(range) - 1) : alike > 1 ? concat("*", alike) : ""));
-    i += std::max(range, alike);
-  }
-  return join(parts, ", ");
+  std::vector<DeviceId> ids;
+  for (const DevicePlan* d : group) ids.push_back(d->device);
+  return names_of(ids);
 }
 
 std::string devices(const Plan& plan) {
@@ -185,6 +174,19 @@ std::string exchanges(const Plan& plan) {
                text_of_bytes(e.elements * static_cast<std::int64_t>(size_of(e.dtype))), text_of_seconds(e.seconds), what});
   }
   return "Exchanges\n" + table.text("  ");
+}
+
+// The dearest of them.
+std::string transfers(const Plan& plan) {
+  constexpr std::size_t most = 10;
+  TextTable table({{"value"}, {"kind"}, {"along"}, {"bytes", Align::right}, {"for"}, {"reason"}});
+  for (std::size_t i = 0; i < std::min(most, plan.transfers.size()); ++i) {
+    const PlanTransfer& t = plan.transfers[i];
+    table.add({shorten(t.value, 32), std::string(name_of(t.kind)), t.axis, text_of_bytes(t.bytes), shorten(t.node, 32), t.reason});
+  }
+  std::string text = concat("Transfers\n", table.text("  "));
+  if (plan.transfers.size() > most) text += concat("  and ", plan.transfers.size() - most, " more, which the plan's JSON has\n");
+  return text;
 }
 
 // "Conv + Relu" where an activation is fused, "Elementwise: Add, Relu" for a program.
@@ -287,6 +289,7 @@ std::string line_of_plan(const Plan& plan) {
 std::string text_of_plan(const Plan& plan, bool with_steps) {
   std::string out = header(plan) + "\n" + devices(plan) + "\n" + memory(plan);
   if (!plan.exchanges.empty()) out += "\n" + exchanges(plan);
+  if (!plan.transfers.empty()) out += "\n" + transfers(plan);
   if (with_steps) out += steps(plan);
   if (!plan.warnings.empty()) out += "\nWarnings\n";
   for (const std::string& w : plan.warnings) out += "  " + printable(w) + "\n";

@@ -148,6 +148,10 @@ Exchange read(const file::Exchange& in) {
   return exchange;
 }
 
+PlanTransfer read(const file::Transfer& in) {
+  return {read_enum(in.kind(), ExchangeKind::all_to_all, "transfer"), in.value(), in.bytes(), in.axis(), in.node(), in.reason()};
+}
+
 Plan read(const file::Plan& in) {
   if (in.format() != plan_format) fail("not a plan file");
   if (in.version() != plan_version) fail("version ", in.version(), ", this tandem reads version ", plan_version, ": make the plan again from its model");
@@ -169,6 +173,7 @@ Plan read(const file::Plan& in) {
     plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts(), read_role(output.role()), output.of()});
   for (const file::Parameter& parameter : in.parameters()) plan.parameters.push_back(read(parameter));
   for (const file::Exchange& exchange : in.exchanges()) plan.exchanges.push_back(read(exchange));
+  for (const file::Transfer& transfer : in.transfers()) plan.transfers.push_back(read(transfer));
   for (const file::DevicePlan& device : in.devices()) plan.devices.push_back(read(device));
   plan.warnings.assign(in.warnings().begin(), in.warnings().end());
   plan.seconds = in.seconds();
@@ -181,7 +186,7 @@ constexpr std::string_view plan_begin = "\x0a\x0btandem.plan";  // the field `fo
 enum : int { in_plan, in_device, in_step, in_other };
 constexpr WireField wire_fields[] = {
     {in_plan, 8, "options", in_other},       {in_plan, 9, "inputs[]", in_other},    {in_plan, 10, "outputs[]", in_other},  {in_plan, 11, "parameters[]", in_other},
-    {in_plan, 13, "devices[]", in_device},   {in_plan, 17, "exchanges[]", in_other}, {in_device, 3, "model", in_other},     {in_device, 7, "arenas[]", in_other},
+    {in_plan, 13, "devices[]", in_device},   {in_plan, 17, "exchanges[]", in_other}, {in_plan, 18, "transfers[]", in_other}, {in_device, 3, "model", in_other},     {in_device, 7, "arenas[]", in_other},
     {in_device, 8, "buffers[]", in_other},   {in_device, 9, "steps[]", in_step},    {in_device, 10, "memory[]", in_other}, {in_step, 17, "slice", in_other},
     {in_step, 18, "launch", in_other},       {in_step, 20, "concat", in_other},
 };

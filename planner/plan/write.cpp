@@ -151,6 +151,15 @@ void write(const Exchange& exchange, file::Exchange* out) {
   out->set_seconds(exchange.seconds);
 }
 
+void write(const PlanTransfer& transfer, file::Transfer* out) {
+  out->set_kind(static_cast<file::Exchange::Kind>(transfer.kind));
+  out->set_value(transfer.value);
+  out->set_bytes(transfer.bytes);
+  out->set_axis(transfer.axis);
+  out->set_node(transfer.node);
+  out->set_reason(transfer.reason);
+}
+
 }  // namespace
 
 std::string serialize(const Plan& plan) {
@@ -187,6 +196,7 @@ std::string serialize(const Plan& plan) {
   }
   for (const PlanParameter& parameter : plan.parameters) write(parameter, out.add_parameters());
   for (const Exchange& exchange : plan.exchanges) write(exchange, out.add_exchanges());
+  for (const PlanTransfer& transfer : plan.transfers) write(transfer, out.add_transfers());
   for (const DevicePlan& device : plan.devices) write(device, out.add_devices());
   for (const std::string& warning : plan.warnings) out.add_warnings(warning);
   out.set_seconds(plan.seconds);

@@ -24,6 +24,7 @@ struct PassContext {
   Fuses fuses{};                       // which nodes the backends of the plan offer in place of several
   const Plan* parameters_of = nullptr; // a plan whose parameters this one reads
   std::vector<std::string> warnings{}; // found on the way
+  std::vector<PlanTransfer> transfers{};  // that were put in, the dearest first
 
   bool training() const { return options.mode == PlanMode::training; }
   bool placed() const { return placement.has_value(); }

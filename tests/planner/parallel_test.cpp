@@ -191,6 +191,54 @@ TEST(Parallel, StatesLieInPartsByStage) {
   EXPECT_LT(arena(three, ArenaKind::parameters), arena(data, ArenaKind::parameters) / 3);
 }
 
+struct Moved {
+  const char *name, *parallel;
+  std::vector<std::string> splits, wanted;  // "all_gather w1 along data for Gemm0: reason"
+};
+void PrintTo(const Moved& row, std::ostream* out) { *out << row.name; }
+class ParallelTransfers : public testing::TestWithParam<Moved> {};
+// Each has a reason, and only sums of gradients are not there.
+TEST_P(ParallelTransfers, AreListedWithTheirReasons) {
+  const Plan plan = plan_of(mlp, shared_by(2, GetParam().parallel, parse_splits(GetParam().splits)));
+  std::vector<std::string> got;
+  for (const PlanTransfer& t : plan.transfers) got.push_back(concat(name_of(t.kind), ' ', t.value, ' ', t.bytes, " along ", t.axis, " for ", t.node, ": ", t.reason));
+  EXPECT_EQ(got, GetParam().wanted);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ParallelTransfers,
+                         testing::Values(Moved{"samples", "data=2", {}, {}}, Moved{"zero", "zero=1", {}, {"all_gather w1 2560 along data for Gemm0: parameters in parts are read whole", "all_gather w2 640 along data for Gemm2: parameters in parts are read whole",
+                                                                      "all_gather b1 128 along data for Gemm0: parameters in parts are read whole", "all_gather b2 20 along data for Gemm2: parameters in parts are read whole"}},
+                                         Moved{"tensor", "tensor=2", {}, {"all_reduce Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer"}},
+                                         Moved{"columns", "tensor=2", {"w2=tensor:1", "b2=tensor:0"}, {"all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, which it works on as a whole"}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Parallel, WhatIsGatheredIsToldOrRefused) {
+  CompileOptions o = shared_by(2, "tensor=2", parse_splits({"w2=tensor:1", "b2=tensor:0"}));
+  const Plan plan = plan_of(mlp, o);
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 160 B: ") != std::string::npos; })) << plan.warnings.front();
+  o.gather = false;
+  try {
+    plan_of(mlp, o);
+    FAIL() << "the scores are gathered";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("gathers 160 B: "), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("option gather is off"), std::string::npos) << e.what();
+  }
+  o.parallel = parse_parallelism("tensor=2");
+  EXPECT_NO_THROW(plan_of(mlp, o)) << "sums are no gathers";
+}
+
+TEST(Parallel, PlacementIsLogged) {
+  std::vector<std::string> lines;
+  CompileOptions o = shared_by(4, "data=2,tensor=2");
+  o.passes.on_placement = [&](const std::string& line) { lines.push_back(line); };
+  plan_of(mlp, o);
+  const auto has = [&](const char* part) { return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; }); };
+  for (const char* part : {"InnerProduct 'Gemm0' on cpu:0-3 data 2 x tensor 2: ", " data split(0), tensor split(1)",
+                           "AllReduce 'sum/Gemm2' on cpu:0-3 data 2 x tensor 2: sum/Gemm2 data split(0), tensor broadcast; 160 B for 'loss/SoftmaxCrossEntropyTraining_2': one sum ends a split layer"})
+    EXPECT_TRUE(has(part)) << part;
+}
+
 TEST(Parallel, SplitsThatAreSaid) {
   const Plan plan = plan_of(mlp, shared_by(2, "tensor=2", parse_splits({"w1=tensor:0", "b1=tensor:0"})));
   EXPECT_EQ(split_of(plan), (std::set<std::string>{"w1:0", "b1:0"}));

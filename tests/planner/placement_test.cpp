@@ -207,6 +207,9 @@ TEST(Placement, TwoStagesByHandTrainAsOneDevice) {
   for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(two.losses[s], one.losses[s], 1e-4F * one.losses[0]) << "step " << s;
   // Hidden units there, their gradient back.
   EXPECT_EQ(exchanges_of(two.plan), (std::vector<Kinds>{{"receive", "send"}, {"receive", "send"}}));
+  std::vector<std::string> moved;
+  for (const PlanTransfer& t : two.plan.transfers) moved.push_back(concat(name_of(t.kind), ' ', t.bytes, " for ", t.node, ": ", t.reason));
+  EXPECT_EQ(moved, (std::vector<std::string>{"send 768 for Gemm2: it works in group 'second'", "send 768 for Gemm0: it works in group 'first'"}));
   for (const auto& [name, device] : std::vector<std::pair<std::string, int>>{{"w1", 0}, {"b1", 0}, {"w2", 1}, {"b2", 1}}) {
     const PlanParameter& p = parameter(two.plan, name);
     ASSERT_EQ(p.parts.size(), 1U) << name;

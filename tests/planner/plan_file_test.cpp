@@ -30,6 +30,7 @@ Plan full_plan() {
   const auto part = [](int device, std::int64_t n, std::int64_t begin) { return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, 0, begin}; };
   plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
   plan.exchanges[0].seconds = 1e-5;
+  plan.transfers = {{ExchangeKind::all_gather, "w", 12, "data", "Scale_node", "it is read whole"}};
   for (DevicePlan& d : plan.devices) {
     d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3, 132};
     d.weight = 2.5;

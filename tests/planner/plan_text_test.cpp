@@ -139,6 +139,19 @@ TEST(PlanText, PlacementIsAColumn) {
   EXPECT_NE(html_of(plan).find("y, split(0)"), std::string::npos);
 }
 
+// The ten dearest; programs get all.
+TEST(PlanText, TransfersAreListed) {
+  Plan plan = timed_plan();
+  EXPECT_EQ(text_of_plan(plan, false).find("Transfers"), std::string::npos);
+  for (int i = 12; i > 0; --i) plan.transfers.push_back({ExchangeKind::all_gather, concat("w", i), 1024 * i, "data", "Scale_node", "it is read whole"});
+  const std::string text = text_of_plan(plan, false), json = json_of(plan);
+  EXPECT_NE(text.find("\nTransfers\n  value  kind        along     bytes  for         reason\n  w12    all_gather  data   12.0 KiB  Scale_node  it is read whole\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  w3 "), std::string::npos);
+  EXPECT_EQ(text.find("  w2 "), std::string::npos);
+  EXPECT_NE(text.find("and 2 more"), std::string::npos);
+  EXPECT_NE(json.find(R"({"kind":"all_gather","value":"w1","bytes":1024,"axis":"data","node":"Scale_node","reason":"it is read whole"})"), std::string::npos) << json;
+}
+
 TEST(PlanText, JsonHoldsEveryPart) {
   Plan plan = timed_plan();
   plan.model = "a \"name\"\n\x01 with \xc3\xa9 and \xff";
