@@ -1,6 +1,7 @@
 #include "graph/place.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "graph/operators/rules.h"
 #include "graph/updates.h"
@@ -31,6 +32,18 @@ bool stays_partial(const Graph& graph, const Node& node, std::span<const Part> o
   return false;
 }
 
+// Addends of samples' gradients wait for their sum as long as they can. Others are summed where they are smallest: a layer's share of a
+// gradient, before it is multiplied into that of a larger weight.
+bool is_summed_before(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh) {
+  if (mesh.samples) return false;
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max(), largest = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].spread == Spread::partial) smallest = std::min(smallest, graph[node.inputs[i]].type.shape.elements());
+  for (const ValueId out : node.outputs)
+    if (out.present()) largest = std::max(largest, graph[out].type.shape.elements());
+  return largest > smallest;
+}
+
 void run_rule(PlaceContext& c) {
   const Operator& op = *c.node().op;
   if (op.place) return op.place(c);
@@ -55,7 +68,7 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i].present() && graph[node.outputs[i]].opaque && part != Part{}) placed.outputs[i] = {Spread::own};
   };
-  if (any_partial && stays_partial(graph, node, placed.inputs)) {
+  if (any_partial && stays_partial(graph, node, placed.inputs) && !is_summed_before(graph, node, placed.inputs, mesh)) {
     all_outputs({Spread::partial});
     return placed;
   }

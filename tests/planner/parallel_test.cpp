@@ -208,7 +208,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTransfers,
                          testing::Values(Moved{"samples", "data=2", {}, {}}, Moved{"zero", "zero=1", {}, {"all_gather w1 2560 along data for Gemm0: parameters in parts are read whole", "all_gather w2 640 along data for Gemm2: parameters in parts are read whole",
                                                                       "all_gather b1 128 along data for Gemm0: parameters in parts are read whole", "all_gather b2 20 along data for Gemm2: parameters in parts are read whole"}},
                                          Moved{"tensor", "tensor=2", {}, {"all_reduce Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer"}},
-                                         Moved{"columns", "tensor=2", {"w2=tensor:1", "b2=tensor:0"}, {"all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, which it works on as a whole"}}),
+                                         Moved{"columns", "tensor=2", {"w2=tensor:1", "b2=tensor:0"},
+                                               {"all_reduce grad/Relu1/ReluBackward_7 1024 along tensor for Gemm0: one sum ends a split layer", "all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, which it works on as a whole"}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Parallel, WhatIsGatheredIsToldOrRefused) {

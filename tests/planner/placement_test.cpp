@@ -43,6 +43,8 @@ const Rule rules[] = {
     {"product_of_an_addend", "Mul", {"f[6,4]", "f[4]"}, {}, 1, {"p", "b"}, {"p"}},
     {"product_of_addends", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"p>b", "p>b"}, {"b"}},
     {"sum_of_addends", "Add", {"f[6,4]", "f[6,4]"}, {}, 1, {"p", "p"}, {"p"}},
+    {"gradient_of_a_larger_weight", "InnerProductBackwardWeights", {"f[6,4]", "f[6,5]"}, {}, 2, {"b", "p"}, {"p", "p"}},
+    {"gradient_of_a_weight_larger_than_the_addends", "InnerProductBackwardWeights", {"f[2,4]", "f[2,5]"}, {}, 2, {"b", "p>b"}, {"b", "b"}},
     {"sum_of_an_addend_and_all", "Add", {"f[6,4]", "f[6,4]"}, {}, 1, {"p>b", "b"}, {"b"}},
     {"not_linear", "Exp", {"f[6,4]"}, {}, 1, {"p>b"}, {"b"}},
     {"of_its_own", "Exp", {"f[6,4]"}, {}, 1, {"o"}, {"o"}},
