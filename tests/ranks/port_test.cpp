@@ -40,8 +40,8 @@ struct Strangers {
     return lines.back();
   }
   // As a rank does that has this secret.
-  Introduction::End say(const std::string& address, const Hello& hello, const std::string& secret = "") {
-    const Socket& line = come(address);
+  Introduction::End say(const std::string& address, const Hello& hello, const std::string& secret = "") { return talk(come(address), hello, secret); }
+  static Introduction::End talk(const Socket& line, const Hello& hello, const std::string& secret = "") {
     Introduction introduction(secret, hello);
     introduction.open(line, seconds_from_now(1));
     return introduction.finish(line, seconds_from_now(5));
@@ -289,7 +289,7 @@ TEST(RankDoor, IsKeptForTheNextRank) {
         const std::string door = to_string(greeting.lower);
         for (int i = 0; i < 5; ++i) strangers.come(door);
         strangers.trickle(door);
-        late = std::jthread([&strangers, door] { strangers.say(door, {.rank = 1, .ranks = 2}); });
+        late = std::jthread([&line = strangers.come(door)] { Strangers::talk(line, {.rank = 1, .ranks = 2}); });
         came = true;
       }
       while (!came) std::this_thread::yield();

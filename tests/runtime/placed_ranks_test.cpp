@@ -40,6 +40,11 @@ PlacementRequest mesh(std::vector<int> devices) {
 PlacementRequest stages(int first, int second) {
   return {.groups = {{"first", {}, {first}}, {"second", {}, {second}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
 }
+// Each stage by its samples on two devices.
+PlacementRequest stages_by_samples(std::vector<int> first, std::vector<int> second) {
+  const std::vector<MeshAxis> axes{{"data", {2, 1}}};
+  return {.groups = {{"first", axes, std::move(first)}, {"second", axes, std::move(second)}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {{"x", {half}}}};
+}
 
 class PlacedRanks : public testing::TestWithParam<Row> {};
 
@@ -78,8 +83,8 @@ TEST_P(PlacedRanks, TrainAsOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Rows, PlacedRanks,
                          testing::Values(Row{"columns", 2, 2, columns({1, 1})}, Row{"unequal_columns", 2, 2, columns({3, 1})},
                                          Row{"columns_of_four", 4, 4, columns({1, 1, 1, 1})}, Row{"stages", 2, 2, stages(0, 1)},
-                                         Row{"stages_backwards", 2, 2, stages(1, 0)}, Row{"stages_among_idle_devices", 2, 4, stages(1, 2)},
-                                         Row{"stages_of_four_ranks", 4, 4, stages(3, 1)}, Row{"mesh", 4, 4, mesh({0, 1, 2, 3})},
+                                         Row{"stages_backwards", 2, 2, stages(1, 0)}, Row{"stages_by_samples", 2, 4, stages_by_samples({0, 2}, {1, 3})},
+                                         Row{"stages_of_four_ranks", 4, 4, stages_by_samples({3, 2}, {1, 0})}, Row{"mesh", 4, 4, mesh({0, 1, 2, 3})},
                                          Row{"mesh_of_columns_first", 4, 4, mesh({0, 2, 1, 3})},
                                          Row{"mesh_of_two_ranks", 2, 4, mesh({0, 1, 2, 3})},
                                          Row{"mesh_across_two_ranks", 2, 4, mesh({0, 2, 1, 3})}),
