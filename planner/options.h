@@ -76,7 +76,9 @@ struct LossScaling {
 struct Parallelism {
   std::int64_t data = 0;    // replicas; 0: as many as the devices give
   std::int64_t tensor = 1;  // devices of a replica, neighbours in the list of devices
-  int zero = 0;             // what of a replica lies in parts over all replicas: 1 optimizer states, 2 gradients too, 3 parameters too
+  // ZeRO's stage. From 1 on parameters, gradients and optimizer states lie in parts over the replicas; from 3 on parameters are gathered for
+  // the forward and for the backward pass apart.
+  int zero = 0;
   // A parameter or input whose name matches the pattern is split along that axis of its own, over that axis of the mesh.
   struct Split {
     std::string pattern;

@@ -69,14 +69,16 @@ void keep_parts(PlacementRequest& request, const Plan& plan) {
       Part part;
       std::set<std::int64_t> begins;
       for (const int device : all.row_of(0, a)) {
-        const ParameterPart* const own = p.on(device);
-        if (!own || own->axis < 0) continue;
+        const ParameterPart* const own = p.on(device);  // a device without samples has none
+        const bool split = own && own->axis >= 0;
+        part.sizes.push_back(split ? own->operand.shape.elements() / (p.type.shape.elements() / p.type.shape[own->axis]) : 0);
+        if (!split) continue;
         part.spread = Spread::split;
         part.axis = own->axis;
-        part.sizes.push_back(own->operand.shape.elements() / (p.type.shape.elements() / p.type.shape[own->axis]));
         begins.insert(own->begin);
       }
-      if (begins.size() < 2) continue;  // the parts lie along another axis of the mesh
+      const bool all_alike = begins.size() == 1 && std::ranges::count(part.sizes, 0) == 0;  // the parts lie along another axis of the mesh
+      if (!part.is_split() || all_alike) continue;
       part.sizes = least(std::move(part.sizes));
       set_part(request, p.name, a, part);
     }
@@ -146,7 +148,8 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   const std::size_t tensor = all.axes.size();
   if (parallel.tensor > 1) all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
   if (parallel.tensor > 1) request.layers_along = tensor;
-  if (parallel.zero > 0 && parallel.data > 1) request.parameters_along = 0;
+  const bool one_replica_works = parallel.data > 1 && all.axes[0].one_has_all();  // its parameters are whole: the others update theirs alike
+  if (parallel.zero > 0 && parallel.data > 1 && !one_replica_works) request.parameters_along = 0;
   request.gather_again = parallel.zero == 3;
   for (const Parallelism::Split& rule : parallel.splits)
     if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();

@@ -240,6 +240,14 @@ TEST(Parallel, PlacementIsLogged) {
     EXPECT_TRUE(has(part)) << part;
 }
 
+// Where one replica has all samples, the others have none to update parts by.
+TEST(Parallel, OneReplicaThatWorksKeepsWholeParameters) {
+  CompileOptions o = shared_by(3, "zero=1");
+  o.devices[1].weight = o.devices[2].weight = 0;
+  EXPECT_TRUE(split_of(plan_of(mlp, o)).empty());
+  expect_close(train(mlp, o, 5, 0.1), train(mlp, options_for(8, {1}), 5, 0.1));
+}
+
 TEST(Parallel, SplitsThatAreSaid) {
   const Plan plan = plan_of(mlp, shared_by(2, "tensor=2", parse_splits({"w1=tensor:0", "b1=tensor:0"})));
   EXPECT_EQ(split_of(plan), (std::set<std::string>{"w1:0", "b1:0"}));
