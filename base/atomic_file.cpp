@@ -87,7 +87,8 @@ fs::path path_beside(const fs::path& path, std::string_view ending) {
 AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
     : name_(location.filename()), shown_((folder / location).string()) {
   if (name_.empty()) fail(ExitCode::io, "cannot write '", shown_, "': it has no file name");
-  folder_ = FileDescriptor(uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  folder_ =
+      FileDescriptor(uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (folder_.get() < 0) fail_to("open the folder of", shown_);
   for (const fs::path& part : location.parent_path()) {
     if (part == ".") continue;
@@ -105,11 +106,12 @@ AtomicFile::AtomicFile(const fs::path& folder, const fs::path& location)
   remove_abandoned(folder_.get(), begin);
   for (int attempt = 0; temporary_.empty() && attempt < 100; ++attempt) {
     std::string candidate = concat(begin, temporary_mark, ::getpid(), '-', attempt);
-    FileDescriptor made(
-        uninterrupted([&] { return ::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); }));
+    FileDescriptor made(uninterrupted(
+        [&] { return ::openat(folder_.get(), candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); }));
     if (made.get() < 0 && errno != EEXIST) break;
     // Where another has locked it first it takes it for an abandoned one. Some file systems have no locks.
-    if (made.get() < 0 || (uninterrupted([&] { return ::flock(made.get(), LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK) || !is_linked(made.get()))
+    if (made.get() < 0 || (uninterrupted([&] { return ::flock(made.get(), LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK) ||
+        !is_linked(made.get()))
       continue;
     file_ = std::move(made);
     temporary_ = std::move(candidate);
@@ -161,7 +163,8 @@ void write_atomically(const fs::path& path, std::string_view contents) {
 }
 
 void remove_abandoned_files(const fs::path& folder) {
-  const FileDescriptor opened(uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  const FileDescriptor opened(
+      uninterrupted([&] { return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (opened.get() >= 0) remove_abandoned(opened.get(), "");
 }
 

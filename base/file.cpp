@@ -60,7 +60,8 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::u
   std::size_t filled = 0;
   for (int failures = 0;;) {
     if (filled > most)
-      fail(ExitCode::data, path.string(), ": ", opened.size, " bytes of gzip data grow beyond ", most, " bytes: such a file is only read uncompressed");
+      fail(ExitCode::data, path.string(), ": ", opened.size, " bytes of gzip data grow beyond ", most,
+           " bytes: such a file is only read uncompressed");
     if (filled == contents.size()) {
       const std::size_t size = std::max({std::size_t{1} << 20, filled + filled / 2, static_cast<std::size_t>(opened.size) + 1});
       allocate(size, [&] { contents.resize(size); }, "the contents of ", path.string());

@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// As pread, again where a signal interrupts, and twice more where an error may pass: EIO, EAGAIN, ETIMEDOUT, and ESTALE of network file systems.
+// As pread, again where a signal interrupts, and twice more where an error may pass: EIO, EAGAIN, ETIMEDOUT, and ESTALE of network file
+// systems.
 ssize_t read_some(int fd, char* bytes, std::size_t size, std::int64_t offset);
 bool may_pass(int error);  // an errno
 void wait_for_disk(int time);  // before the n-th try again

@@ -45,8 +45,10 @@ void check_space(std::span<const WrittenLater> files) {
     double& sum = wanted[there.st_dev];
     sum += static_cast<double>(f.bytes) * f.files;
     if (sum > free)
-      fail(ExitCode::io, f.path.string(), ": ", f.what, f.files > 1 ? concat(" (", f.files, " of ", text_of_bytes(f.bytes), ")") : concat(" (", text_of_bytes(f.bytes), ")"),
-           sum > static_cast<double>(f.bytes) * f.files ? " and what else goes there" : "", " will not fit: ", text_of_bytes(static_cast<std::int64_t>(free)), " are free");
+      fail(ExitCode::io, f.path.string(), ": ", f.what,
+           f.files > 1 ? concat(" (", f.files, " of ", text_of_bytes(f.bytes), ")") : concat(" (", text_of_bytes(f.bytes), ")"),
+           sum > static_cast<double>(f.bytes) * f.files ? " and what else goes there" : "",
+           " will not fit: ", text_of_bytes(static_cast<std::int64_t>(free)), " are free");
   }
 }
 

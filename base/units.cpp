@@ -38,8 +38,9 @@ std::string text_of_bytes(std::int64_t bytes) {
 }
 
 std::int64_t parse_bytes(std::string_view text, std::string_view what) {
-  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},     {"B", 1},     {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-                                                                  {"KB", 1e3}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},         {"B", 1},        {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                                                                  {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},     {"kB", 1e3},
+                                                                  {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
   const std::size_t end = std::min(text.size(), text.find_first_not_of("0123456789."));
   const std::size_t begin = std::min(text.size(), text.find_first_not_of(' ', end));
   const auto unit = std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return u.first == text.substr(begin); });

@@ -1,6 +1,6 @@
 // How fast image files become batches: input_pipeline [images] [seconds] [FOLDER]. Makes 500 x 375 JPEGs in a temporary folder (two
-// classes), or takes a folder of classes, then measures, on this machine, JPEG decoding alone, and the loader by numbers of threads: decoded, resized and
-// cropped to 224 x 224, normalized; as in training (random boxes, mirrored) and as in evaluation.
+// classes), or takes a folder of classes, then measures, on this machine, JPEG decoding alone, and the loader by numbers of threads:
+// decoded, resized and cropped to 224 x 224, normalized; as in training (random boxes, mirrored) and as in evaluation.
 #include <unistd.h>
 
 #include <chrono>
@@ -35,7 +35,8 @@ std::vector<unsigned char> picture(int number) {
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
       for (int c = 0; c < 3; ++c)
-        pixels.push_back(static_cast<unsigned char>(128 + 60 * std::sin(x / length[c]) * std::cos(y / length[(c + 1) % 3]) + 14 * random.uniform(-1, 1)));
+        pixels.push_back(static_cast<unsigned char>(128 + 60 * std::sin(x / length[c]) * std::cos(y / length[(c + 1) % 3]) +
+                                                    14 * random.uniform(-1, 1)));
   return pixels;
 }
 
@@ -80,7 +81,8 @@ double loaded_a_second(const Dataset& data, std::int64_t workers, const char* au
   parse_normalize(p, "imagenet");
   parse_augment(p, augment);
   Feed feed(data, {{.name = "x", .sample = {DType::float32, {3, side, side}}}}, p, 1);
-  Loader loader(feed, {.order = {.samples = data.size(), .batch = batch, .shuffle = true}, .augment = true, .epochs = 0, .workers = workers});
+  Loader loader(feed,
+                {.order = {.samples = data.size(), .batch = batch, .shuffle = true}, .augment = true, .epochs = 0, .workers = workers});
   for (std::int64_t i = 0; i < workers + 2; ++i) loader.next();  // those that were made ahead
   std::int64_t images = 0;
   const auto start = Clock::now();

@@ -29,7 +29,10 @@ Operand row_major(Operand o) { return laid(std::move(o), Layout::row_major(o.sha
 // The last instruction's result.
 Attributes program(Strings ops, Ints args) {
   const std::int64_t steps = static_cast<std::int64_t>(ops.size()), last = *std::max_element(args.begin(), args.end()) + 1;
-  return {{"ops", std::move(ops)}, {"args", std::move(args)}, {"params", Floats(static_cast<std::size_t>(2 * steps), 0.0F)}, {"results", Ints{last}}};
+  return {{"ops", std::move(ops)},
+          {"args", std::move(args)},
+          {"params", Floats(static_cast<std::size_t>(2 * steps), 0.0F)},
+          {"results", Ints{last}}};
 }
 
 struct Row {
@@ -40,10 +43,12 @@ struct Row {
 };
 
 std::vector<Row> rows() {
-  const Shape x{tokens, width}, row{width}, column{tokens, 1}, heads{8, 256, 16, 64}, turned{8, 16, 256, 64}, image{8, 64, 112, 112}, filter{1024, 512, 1, 1};
+  const Shape x{tokens, width}, row{width}, column{tokens, 1}, heads{8, 256, 16, 64}, turned{8, 16, 256, 64}, image{8, 64, 112, 112},
+      filter{1024, 512, 1, 1};
   const std::int64_t last = 1;
   const Ints second{1}, first{0};
-  const Attributes norm{{"axis", last}, {"epsilon", 1e-5F}}, kept{{"axes", second}, {"keepdims", last}}, groups{{"groups", std::int64_t{8}}, {"epsilon", 1e-5F}};
+  const Attributes norm{{"axis", last}, {"epsilon", 1e-5F}}, kept{{"axes", second}, {"keepdims", last}},
+      groups{{"groups", std::int64_t{8}}, {"epsilon", 1e-5F}};
   const Operand wide = of(x), narrow = half(x);
   const Operand pixels = laid(half(image), Layout::channels_last(4)), blocks = laid(half(image), Layout("aBcd16b"));
   return {
@@ -122,7 +127,8 @@ class Triad final : public Kernel {
 // Bytes a second, timed as the kernels are.
 double triad(const KernelOptions& options) {
   const Operand x = row_major(of({tokens, width}));
-  const KernelDescription d{.kernel = "triad", .inputs = {x, x}, .outputs = {x}, .make = [&] { return std::make_unique<Triad>(options.threads); }};
+  const KernelDescription d{
+      .kernel = "triad", .inputs = {x, x}, .outputs = {x}, .make = [&] { return std::make_unique<Triad>(options.threads); }};
   return 3.0 * static_cast<double>(x.bytes()) / cpu_backend().measure(d, options).seconds;
 }
 
@@ -155,12 +161,17 @@ void filter_gradients(const KernelOptions& options, const std::string& part) {
   for (const Filter& f : filters) {
     if (std::string(f.network).find(part) == std::string::npos) continue;
     const std::int64_t size = (f.size + 2 * f.pad - f.kernel) / f.stride + 1;
-    const Attributes a{{"strides", Ints{f.stride, f.stride}}, {"pads", Ints{f.pad, f.pad, f.pad, f.pad}}, {"weight_shape", Ints{f.out, f.in, f.kernel, f.kernel}}};
+    const Attributes a{{"strides", Ints{f.stride, f.stride}},
+                       {"pads", Ints{f.pad, f.pad, f.pad, f.pad}},
+                       {"weight_shape", Ints{f.out, f.in, f.kernel, f.kernel}}};
     const double flops = 2.0 * static_cast<double>(f.batch * f.in * f.out * size * size * f.kernel * f.kernel);
     std::map<std::string, double> best;
     for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last}) {
-      KernelRequest request{.op = "ConvolutionBackwardWeights", .attributes = &a, .inputs = {half({f.batch, f.in, f.size, f.size}), half({f.batch, f.out, size, size})},
-                            .outputs = {half({f.out, f.in, f.kernel, f.kernel}), half({f.out})}, .options = options};
+      KernelRequest request{.op = "ConvolutionBackwardWeights",
+                            .attributes = &a,
+                            .inputs = {half({f.batch, f.in, f.size, f.size}), half({f.batch, f.out, size, size})},
+                            .outputs = {half({f.out, f.in, f.kernel, f.kernel}), half({f.out})},
+                            .options = options};
       request.options.preference = preference;
       for (const KernelDescription& d : cpu_backend().describe(request)) {
         const double seconds = cpu_backend().measure(d, options).seconds;
@@ -169,8 +180,10 @@ void filter_gradients(const KernelOptions& options, const std::string& part) {
       }
     }
     for (const auto& [kernel, seconds] : best)
-      std::printf("| %s: %lld × %lld → %lld, %lld² by %lld², stride %lld | %s | %.2f | %.0f |\n", f.network, static_cast<long long>(f.batch), static_cast<long long>(f.in), static_cast<long long>(f.out),
-                  static_cast<long long>(f.size), static_cast<long long>(f.kernel), static_cast<long long>(f.stride), kernel.c_str(), 1e3 * seconds, flops / seconds / 1e9);
+      std::printf("| %s: %lld × %lld → %lld, %lld² by %lld², stride %lld | %s | %.2f | %.0f |\n", f.network,
+                  static_cast<long long>(f.batch), static_cast<long long>(f.in), static_cast<long long>(f.out),
+                  static_cast<long long>(f.size), static_cast<long long>(f.kernel), static_cast<long long>(f.stride), kernel.c_str(),
+                  1e3 * seconds, flops / seconds / 1e9);
     std::fflush(stdout);
   }
 }
@@ -190,7 +203,8 @@ int run(int threads, const std::string& part) {
       std::int64_t elements = 1;
       for (const Operand& o : row.inputs) elements = std::max(elements, o.shape.elements());
       for (const Operand& o : row.outputs) elements = std::max(elements, o.shape.elements());
-      std::printf("| %s, %s | %.1f | %.1f | %.1f | %.2f |\n", row.name, d.kernel.c_str(), bytes / static_cast<double>(elements), bytes / seconds / 1e9, stream / 1e9, bytes / seconds / stream);
+      std::printf("| %s, %s | %.1f | %.1f | %.1f | %.2f |\n", row.name, d.kernel.c_str(), bytes / static_cast<double>(elements),
+                  bytes / seconds / 1e9, stream / 1e9, bytes / seconds / stream);
       std::fflush(stdout);
     }
     if (descriptions.empty()) std::printf("| %s: no kernel | | | | |\n", row.name);

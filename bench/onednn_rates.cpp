@@ -87,21 +87,32 @@ struct Descs {
 
 Desc any(Dims dims, Type type) { return {std::move(dims), type, dnnl::memory::format_tag::any}; }
 Desc plain(Dims dims, Type type) {
-  return {dims, type, dims.size() == 2 ? dnnl::memory::format_tag::ab : dims.size() == 4 ? dnnl::memory::format_tag::abcd : dnnl::memory::format_tag::abcde};
+  return {dims, type,
+          dims.size() == 2   ? dnnl::memory::format_tag::ab
+          : dims.size() == 4 ? dnnl::memory::format_tag::abcd
+                             : dnnl::memory::format_tag::abcde};
 }
 
-dnnl::primitive_desc_base convolution(const Layer& l, Direction direction, Type type, dnnl::algorithm algorithm, const dnnl::engine& engine) {
+dnnl::primitive_desc_base convolution(const Layer& l, Direction direction, Type type, dnnl::algorithm algorithm,
+                                      const dnnl::engine& engine) {
   const dnnl::primitive_attr attr;
-  const std::int64_t pad = l.kernel / 2, size = (l.size + 2 * pad - l.kernel) / l.stride + 1, end = (size - 1) * l.stride + l.kernel - l.size - pad;
-  const Dims filter = l.groups > 1 ? Dims{l.groups, l.out / l.groups, l.in / l.groups, l.kernel, l.kernel} : Dims{l.out, l.in, l.kernel, l.kernel};
+  const std::int64_t pad = l.kernel / 2, size = (l.size + 2 * pad - l.kernel) / l.stride + 1,
+                     end = (size - 1) * l.stride + l.kernel - l.size - pad;
+  const Dims filter =
+      l.groups > 1 ? Dims{l.groups, l.out / l.groups, l.in / l.groups, l.kernel, l.kernel} : Dims{l.out, l.in, l.kernel, l.kernel};
   // As everywhere an image's three channels lie in the order of the file.
   const Dims image{l.batch, l.in, l.size, l.size};
-  const Desc x = l.in <= 4 && direction != data ? plain(image, type) : any(image, type), w = any(filter, type), y = any({l.batch, l.out, size, size}, type);
+  const Desc x = l.in <= 4 && direction != data ? plain(image, type) : any(image, type), w = any(filter, type),
+             y = any({l.batch, l.out, size, size}, type);
   const Dims strides{l.stride, l.stride}, dilations{0, 0}, before{pad, pad}, behind{end, end};
-  const auto hint = compat::describe<dnnl::convolution_forward>(engine, attr, dnnl::prop_kind::forward_training, algorithm, x, w, Desc(), y, strides, dilations, before, behind);
+  const auto hint = compat::describe<dnnl::convolution_forward>(engine, attr, dnnl::prop_kind::forward_training, algorithm, x, w, Desc(), y,
+                                                                strides, dilations, before, behind);
   if (!hint || direction == forward) return hint;
-  if (direction == data) return compat::describe_backward<dnnl::convolution_backward_data>(engine, attr, hint, algorithm, x, w, y, strides, dilations, before, behind);
-  return compat::describe_backward<dnnl::convolution_backward_weights>(engine, attr, hint, algorithm, x, w, Desc(), y, strides, dilations, before, behind);
+  if (direction == data)
+    return compat::describe_backward<dnnl::convolution_backward_data>(engine, attr, hint, algorithm, x, w, y, strides, dilations, before,
+                                                                      behind);
+  return compat::describe_backward<dnnl::convolution_backward_weights>(engine, attr, hint, algorithm, x, w, Desc(), y, strides, dilations,
+                                                                       before, behind);
 }
 
 // Activations and their gradients are rows; the weight lies as the library likes it.
@@ -124,9 +135,18 @@ double seconds_of(const dnnl::primitive_desc_base& pd, Direction direction, cons
     return m;
   };
   std::unordered_map<int, dnnl::memory> arguments;
-  if (direction == forward) arguments = {{DNNL_ARG_SRC, memory(pd.query_md(dnnl::query::src_md))}, {DNNL_ARG_WEIGHTS, memory(pd.query_md(dnnl::query::weights_md))}, {DNNL_ARG_DST, memory(pd.query_md(dnnl::query::dst_md))}};
-  if (direction == data) arguments = {{DNNL_ARG_DIFF_SRC, memory(pd.query_md(dnnl::query::diff_src_md))}, {DNNL_ARG_WEIGHTS, memory(pd.query_md(dnnl::query::weights_md))}, {DNNL_ARG_DIFF_DST, memory(pd.query_md(dnnl::query::diff_dst_md))}};
-  if (direction == weights) arguments = {{DNNL_ARG_SRC, memory(pd.query_md(dnnl::query::src_md))}, {DNNL_ARG_DIFF_WEIGHTS, memory(pd.query_md(dnnl::query::diff_weights_md))}, {DNNL_ARG_DIFF_DST, memory(pd.query_md(dnnl::query::diff_dst_md))}};
+  if (direction == forward)
+    arguments = {{DNNL_ARG_SRC, memory(pd.query_md(dnnl::query::src_md))},
+                 {DNNL_ARG_WEIGHTS, memory(pd.query_md(dnnl::query::weights_md))},
+                 {DNNL_ARG_DST, memory(pd.query_md(dnnl::query::dst_md))}};
+  if (direction == data)
+    arguments = {{DNNL_ARG_DIFF_SRC, memory(pd.query_md(dnnl::query::diff_src_md))},
+                 {DNNL_ARG_WEIGHTS, memory(pd.query_md(dnnl::query::weights_md))},
+                 {DNNL_ARG_DIFF_DST, memory(pd.query_md(dnnl::query::diff_dst_md))}};
+  if (direction == weights)
+    arguments = {{DNNL_ARG_SRC, memory(pd.query_md(dnnl::query::src_md))},
+                 {DNNL_ARG_DIFF_WEIGHTS, memory(pd.query_md(dnnl::query::diff_weights_md))},
+                 {DNNL_ARG_DIFF_DST, memory(pd.query_md(dnnl::query::diff_dst_md))}};
   std::vector<double> times;
   double sum = 0;
   for (int run = -2; run < 15 && (run < 5 || sum < 0.05); ++run) {
@@ -150,15 +170,17 @@ void run(int threads, const std::string& part) {
       for (const Direction direction : {forward, data, weights}) {
         if (direction == data && l.size > 0 && l.in <= 3) continue;  // an image has no gradient
         char line[200];
-        std::snprintf(line, sizeof line, "%d.%d.%d\t%s\t%s\t%s\t%d\t%ld×%ld→%ld %ld² %ld² /%ld", version->major, version->minor, version->patch, l.network, type == Type::f32 ? "fp32" : "bf16", names[direction],
-                      l.count, l.batch, l.in, l.out, l.size, l.kernel, l.stride);
+        std::snprintf(line, sizeof line, "%d.%d.%d\t%s\t%s\t%s\t%d\t%ld×%ld→%ld %ld² %ld² /%ld", version->major, version->minor,
+                      version->patch, l.network, type == Type::f32 ? "fp32" : "bf16", names[direction], l.count, l.batch, l.in, l.out,
+                      l.size, l.kernel, l.stride);
         if (std::string(line).find(part) == std::string::npos) continue;
         std::vector<dnnl::primitive_desc_base> ways;
         if (l.size == 0) {
           ways.push_back(inner_product(l, direction, type, engine));
         } else {
           ways.push_back(convolution(l, direction, type, dnnl::algorithm::convolution_direct, engine));
-          if (l.kernel == 3 && l.stride == 1 && l.groups == 1) ways.push_back(convolution(l, direction, type, dnnl::algorithm::convolution_winograd, engine));
+          if (l.kernel == 3 && l.stride == 1 && l.groups == 1)
+            ways.push_back(convolution(l, direction, type, dnnl::algorithm::convolution_winograd, engine));
         }
         double best = 0;
         std::string how = "none";

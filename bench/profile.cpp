@@ -65,8 +65,8 @@ void print_by_step(const Plan& plan, const std::vector<double>& seconds) {
   for (std::size_t s = 0; s < seconds.size(); ++s) {
     const Step& step = device.steps[s];
     const auto text = [&](BufferId id) { return id.present() ? to_string(device.buffers[id].operand) : std::string("-"); };
-    std::fprintf(stderr, "%4zu %9.1f us, expected %9.1f, %6.1f GFLOP/s  %s ", s, 1e6 * seconds[s], 1e6 * step.seconds, 1e-9 * step.flops / seconds[s],
-                 name_of(plan, step).c_str());
+    std::fprintf(stderr, "%4zu %9.1f us, expected %9.1f, %6.1f GFLOP/s  %s ", s, 1e6 * seconds[s], 1e6 * step.seconds,
+                 1e-9 * step.flops / seconds[s], name_of(plan, step).c_str());
     for (const BufferId id : step.inputs) std::fprintf(stderr, " %s", text(id).c_str());
     std::fprintf(stderr, " ->");
     for (const BufferId id : step.outputs) std::fprintf(stderr, " %s", text(id).c_str());

@@ -87,7 +87,8 @@ void initialize(Session& session, const Graph& graph) {
 // How many classes or rows of a table the integers of an input choose from.
 std::int64_t choices(const HostInput& input, const Graph& graph, const Labels& labels) {
   for (const ValueId id : graph.inputs)
-    if (input.role == ValueRole::plain && graph[id].name == input.name) return std::max<std::int64_t>(2, index_range(graph, id).count);  // as a mask: 0 and 1
+    // as a mask: 0 and 1
+    if (input.role == ValueRole::plain && graph[id].name == input.name) return std::max<std::int64_t>(2, index_range(graph, id).count);
   return labels.classes;
 }
 
@@ -117,7 +118,9 @@ Precision precision_of(const std::string& name) {
 // Bytes that are free on the plan's devices, each counted once; 0 where they cannot tell.
 std::int64_t free_memory(const Plan& plan, Backends backends) {
   std::map<std::string, std::int64_t> free;
-  for (const DevicePlan& d : plan.devices) free[to_string(d.device)] = std::max<std::int64_t>(0, find_backend(backends, d.device.backend).free_memory(d.device.index, static_cast<int>(plan.devices.size())));
+  for (const DevicePlan& d : plan.devices)
+    free[to_string(d.device)] = std::max<std::int64_t>(
+        0, find_backend(backends, d.device.backend).free_memory(d.device.index, static_cast<int>(plan.devices.size())));
   std::int64_t sum = 0;
   for (const auto& [device, bytes] : free) sum += bytes;
   return sum;
@@ -205,7 +208,9 @@ void measure(Options options) {
   };
   const std::vector<double> times = run_steps(number("--warmup"), number("--steps"), false);
   const double median = times[times.size() / 2];
-  const auto timed = [&](int repeats) -> TimedRun { return [&, repeats] { return session.run_timed(0, inputs, outputs, state, repeats)[0]; }; };
+  const auto timed = [&](int repeats) -> TimedRun {
+    return [&, repeats] { return session.run_timed(0, inputs, outputs, state, repeats)[0]; };
+  };
   if (const int rounds = static_cast<int>(number("--profile")); rounds > 0) print_by_kernel(plan, median_seconds(timed(1), rounds));
   if (const int rounds = static_cast<int>(number("--profile-steps")); rounds > 0) print_by_step(plan, median_seconds(timed(1), rounds));
   double loss = 0, floor = 0;
@@ -222,8 +227,8 @@ void measure(Options options) {
     for (const double part : median_seconds(by_turns, repeats)) cold_floor += part;
     std::nth_element(steps.begin(), steps.begin() + std::ssize(steps) / 2, steps.end());
     floor_step = steps[steps.size() / 2];
-    std::fprintf(stderr, "kernels alone %.3f ms, with the caches as the step leaves them %.3f ms, step %.3f ms: %.1f%%, %.1f%%\n", 1e3 * floor, 1e3 * cold_floor, 1e3 * floor_step,
-                 100 * floor / floor_step, 100 * cold_floor / floor_step);
+    std::fprintf(stderr, "kernels alone %.3f ms, with the caches as the step leaves them %.3f ms, step %.3f ms: %.1f%%, %.1f%%\n",
+                 1e3 * floor, 1e3 * cold_floor, 1e3 * floor_step, 100 * floor / floor_step, 100 * cold_floor / floor_step);
   }
   double late = 0, copies = 0, overlapped = 0;
   if (const long long steps = number("--late"); steps > 0) {
@@ -234,7 +239,8 @@ void measure(Options options) {
     const std::vector<double> late_times = run_steps(1, steps, true);
     late = late_times[late_times.size() / 2];
     const std::vector<double> parts = median_seconds(timed(1), 3);
-    for (std::size_t i = 0; i < parts.size(); ++i) copies += plan.devices[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      copies += plan.devices[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
   }
   std::int64_t arena_bytes = 0;
   for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);

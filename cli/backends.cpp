@@ -56,7 +56,8 @@ std::vector<std::string> BackendSet::notes(const std::vector<DeviceSpec>& device
     const auto wanted = std::find_if(devices.begin(), devices.end(), [&](const DeviceSpec& d) { return d.id.backend == backend->name(); });
     if (wanted == devices.end()) continue;
     if (const std::string reason = backend->unusable(); !reason.empty())
-      list.push_back(concat("device ", wanted->id, " cannot be used here: ", reason, "; the plan is for ", backend->model(wanted->id.index, 1).name));
+      list.push_back(
+          concat("device ", wanted->id, " cannot be used here: ", reason, "; the plan is for ", backend->model(wanted->id.index, 1).name));
   }
   return list;
 }

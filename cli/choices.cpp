@@ -16,12 +16,15 @@ namespace tandem {
 std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Prepared& run) {
   const auto& [options, fit, data, step] = run;  // step: the file's, whose words are the reason
   const auto& metadata = model.file().metadata();
-  const auto by_file = [&](const char* key, const char* otherwise) { return metadata.contains(concat("tandem.", key)) ? "as the model was trained" : otherwise; };
+  const auto by_file = [&](const char* key, const char* otherwise) {
+    return metadata.contains(concat("tandem.", key)) ? "as the model was trained" : otherwise;
+  };
   const std::string normalize = text_of_normalize(fit.preprocess);
   const auto by_step = [&a, &own = step](const FlagRow& option, std::string otherwise) {
     return own && !a.given(option) ? "as the file's training_info says" : otherwise;
   };
-  const auto* const by_data = options.plan.loss.name == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label";
+  const auto* const by_data =
+      options.plan.loss.name == a.text(loss_flags.loss) ? "the usual one of a classifier" : "the model gives one number for each label";
   const std::string rate = concat(fit.learning_rate.value_or(default_learning_rate(options.plan.optimizer)));
   const bool measured = data.validation && data.validation->size() > 0;
   struct Row {

@@ -47,7 +47,8 @@ int dispatch(std::span<const std::string> arguments, Streams& streams, const Env
     names.emplace_back(command.name);
     if (command.name != wanted) continue;
     const auto given = arguments.subspan(1);
-    const auto help = asks_help ? given.begin() : std::find_if(given.begin(), given.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
+    const auto help = asks_help ? given.begin()
+                                : std::find_if(given.begin(), given.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
     if (help != given.end()) {
       const std::string topic = help + 1 != given.end() && !(help + 1)->starts_with('-') ? *(help + 1) : "";
       streams.out << help_of(command, std::min<std::size_t>(100, output_columns(streams, environment)), topic);
@@ -116,9 +117,11 @@ int run(std::span<const std::string> arguments, Streams& streams, const Environm
   const OptionWords words(program_word);
   // With --json whoever reads the output finds the error there too, as its last line.
   const char* const asked = environment(common_flags.json.variable());
-  const bool json = std::find(arguments.begin(), arguments.end(), common_flags.json.flag()) != arguments.end() || (asked && std::string_view(asked) == "on");
+  const bool json = std::find(arguments.begin(), arguments.end(), common_flags.json.flag()) != arguments.end() ||
+                    (asked && std::string_view(asked) == "on");
   const auto report = [&](std::string_view message, int code) {
-    if (json) streams.out << Json(Json::Object{{"event", "error"}, {"code", code}, {"error", std::string(message)}}).dump() << '\n' << std::flush;
+    if (json)
+      streams.out << Json(Json::Object{{"event", "error"}, {"code", code}, {"error", std::string(message)}}).dump() << '\n' << std::flush;
     streams.err << (streams.colour ? "\033[31merror:\033[0m " : "error: ") << shown(message) << '\n' << std::flush;
     return code;
   };

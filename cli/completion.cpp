@@ -51,7 +51,9 @@ std::string bash() {
 }
 
 std::string zsh() {
-  std::string text = "#compdef tandem\n# tandem's completion for zsh: put it as _tandem into a folder of $fpath\n_tandem() {\n  local -a commands\n  commands=(\n";
+  std::string text =
+      "#compdef tandem\n# tandem's completion for zsh: put it as _tandem into a folder of $fpath\n_tandem() {\n  local -a commands\n  "
+      "commands=(\n";
   for (const Command& c : commands()) text += concat("    '", c.name, ':', escaped(c.help, "'", "'\\'"), "'\n");
   text += "    'help:show the options of a command'\n    'version:print the version'\n  )\n"
           "  if (( CURRENT == 2 )); then _describe command commands; return; fi\n  local command=$words[2]\n  shift words; (( CURRENT-- ))\n  case $command in\n";
@@ -68,12 +70,13 @@ std::string zsh() {
 }
 
 std::string fish() {
-  std::string text = "# tandem's completion for fish: tandem completion fish | source\ncomplete -c tandem -n __fish_use_subcommand -f -a 'help version'\n";
+  std::string text =
+      "# tandem's completion for fish: tandem completion fish | source\ncomplete -c tandem -n __fish_use_subcommand -f -a 'help version'\n";
   for (const Command& c : commands()) {
     text += fmt::format("complete -c tandem -n __fish_use_subcommand -f -a {} -d '{}'\n", c.name, escaped(c.help, "'\\", "\\"));
     for (const FlagRow* row : rows_of(c))
-      text += fmt::format("complete -c tandem -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", c.name, name_of(*row), row->is_switch() ? "" : " -r",
-                          escaped(row->help(), "'\\", "\\"));
+      text += fmt::format("complete -c tandem -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", c.name, name_of(*row),
+                          row->is_switch() ? "" : " -r", escaped(row->help(), "'\\", "\\"));
   }
   return text;
 }

@@ -112,7 +112,8 @@ int run(const Invocation& call) {
     else if (backend->name() == "cpu")
       listing.add("cpu", *backend, backend->model(0, 1));
     else
-      for (int i = 0; i < backend->device_count(); ++i) listing.add(to_string(DeviceId{backend->name(), i}), *backend, backend->model(i, 1));
+      for (int i = 0; i < backend->device_count(); ++i)
+        listing.add(to_string(DeviceId{backend->name(), i}), *backend, backend->model(i, 1));
   }
   for (const MissingBackend& missing : backends.missing()) listing.add_missing(missing.name, missing.reason);
   if (call.json())

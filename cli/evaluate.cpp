@@ -28,7 +28,8 @@ int evaluate(const Invocation& call, World* world) {
   tell_bad_samples(call, run.fit.preprocess);
   const auto ended = [&] {
     if (std::isfinite(e.loss)) return 0;
-    call.say(concat("error: the loss is ", std::isnan(e.loss) ? "not a number" : "infinite", ": look for weights or outputs that are not finite"));
+    call.say(concat("error: the loss is ", std::isnan(e.loss) ? "not a number" : "infinite",
+                    ": look for weights or outputs that are not finite"));
     return static_cast<int>(ExitCode::diverged);
   };
   if (call.json()) {

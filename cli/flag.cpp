@@ -22,7 +22,8 @@ std::string alternatives(std::span<const std::string> words) {
 
 std::string FlagRow::help() const {
   const std::size_t at = text.find("{}");
-  return traits.names && at != std::string_view::npos ? concat(text.substr(0, at), traits.names(*this), text.substr(at + 2)) : std::string(text);
+  return traits.names && at != std::string_view::npos ? concat(text.substr(0, at), traits.names(*this), text.substr(at + 2))
+                                                      : std::string(text);
 }
 std::string FlagRow::flag() const { return concat("--", name); }
 std::string FlagRow::field() const { return traits.field.empty() ? replaced(std::string(name), '-', '_') : std::string(traits.field); }
@@ -35,13 +36,15 @@ std::string FlagRow::variable() const {
 std::int64_t read_whole(const FlagRow& row, const std::string& text, std::int64_t least, std::int64_t most) {
   const std::int64_t value = parse_integer(text, row.flag());
   if (value < least || value > most)
-    fail(ExitCode::usage, row.flag(), ' ', value, ": expected ", most == std::numeric_limits<std::int64_t>::max() ? concat("at least ", least) : concat(least, " to ", most));
+    fail(ExitCode::usage, row.flag(), ' ', value, ": expected ",
+         most == std::numeric_limits<std::int64_t>::max() ? concat("at least ", least) : concat(least, " to ", most));
   return value;
 }
 
 double read_number(const FlagRow& row, const std::string& text, double least, bool or_least) {
   const double value = parse_number(text, row.flag());
-  if (value < least || (value == least && !or_least)) fail(ExitCode::usage, row.flag(), ' ', text, ": expected ", or_least ? "at least " : "more than ", least);
+  if (value < least || (value == least && !or_least))
+    fail(ExitCode::usage, row.flag(), ' ', text, ": expected ", or_least ? "at least " : "more than ", least);
   return value;
 }
 
@@ -50,7 +53,8 @@ void refuse_word(const FlagRow& row, const std::string& text, std::span<const st
   for (const std::string_view word : words)
     if (!word.empty()) known.emplace_back(word);
   const std::string near = nearest(text, known);
-  fail(ExitCode::usage, row.flag(), " '", text, "': expected ", alternatives(known), near.empty() ? "" : concat(", did you mean '", near, "'?"));
+  fail(ExitCode::usage, row.flag(), " '", text, "': expected ", alternatives(known),
+       near.empty() ? "" : concat(", did you mean '", near, "'?"));
 }
 
 }  // namespace tandem

@@ -49,7 +49,8 @@ struct FlagTraits {
 };
 
 struct FlagRow {
-  constexpr FlagRow(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text, const FlagTraits& traits);
+  constexpr FlagRow(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text,
+                    const FlagTraits& traits);
   FlagRow(const FlagRow&) = delete;
 
   std::string_view name;
@@ -82,7 +83,8 @@ class FlagGroup {
   std::size_t count_ = 0;
 };
 
-constexpr FlagRow::FlagRow(FlagGroup& group, std::string_view n, std::string_view v, std::string_view a, std::string_view t, const FlagTraits& more)
+constexpr FlagRow::FlagRow(FlagGroup& group, std::string_view n, std::string_view v, std::string_view a, std::string_view t,
+                           const FlagTraits& more)
     : name(n), value(v), absent(a), text(t), traits(more) {
   group.rows_[group.count_++] = this;
 }
@@ -141,9 +143,11 @@ auto one_of(const FlagRow& row, const std::string& text) {
 template <class T>
 struct Flag : FlagRow {
   using Read = T (*)(const FlagRow&, const std::string&);
-  constexpr Flag(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text, Read how, const FlagTraits& more = {})
+  constexpr Flag(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text, Read how,
+                 const FlagTraits& more = {})
       : FlagRow(group, name, value, absent, text, more), read(how) {}
-  constexpr Flag(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text, const FlagTraits& more = {})
+  constexpr Flag(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text,
+                 const FlagTraits& more = {})
       : Flag(group, name, value, absent, text, read_flag<T>, more) {}
   Read read;
 };

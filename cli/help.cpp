@@ -17,8 +17,9 @@ namespace tandem {
 namespace {
 
 // What most calls of `tandem train` say comes first.
-constexpr const FlagRow* most_used[] = {&data_flags.data, &train_flags.epochs, &device_flags.batch_size, &optimizer_flags.lr, &optimizer_flags.optimizer,
-                                        &loss_flags.loss, &device_flags.devices, &record_flags.run_dir, &record_flags.resume, &output_flags.output};
+constexpr const FlagRow* most_used[] = {&data_flags.data,           &train_flags.epochs, &device_flags.batch_size, &optimizer_flags.lr,
+                                        &optimizer_flags.optimizer, &loss_flags.loss,    &device_flags.devices,    &record_flags.run_dir,
+                                        &record_flags.resume,       &output_flags.output};
 constexpr std::size_t many_options = 30;
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -32,7 +33,8 @@ std::string left_of(const FlagRow& row) {
   return concat(row.is_on_by_default() ? "--no-" : "--", row.name, row.is_switch() ? "" : " ", row.value);
 }
 std::string right_of(const FlagRow& row) {
-  return concat(row.is_on_by_default() ? "do not " : "", row.help(), row.is_switch() || row.absent.empty() ? std::string() : concat(" (default ", row.absent, ")"));
+  return concat(row.is_on_by_default() ? "do not " : "", row.help(),
+                row.is_switch() || row.absent.empty() ? std::string() : concat(" (default ", row.absent, ")"));
 }
 
 std::string option_text(const FlagRow& row, std::size_t columns) {
@@ -172,8 +174,8 @@ std::string topic_text(const Command& command, const std::vector<Heading>& group
       known.emplace_back(row->name);
     }
   const std::string near = nearest(topic, known);
-  fail(ExitCode::usage, "--help ", topic, ": no group and no option of ", command.name, near.empty() ? "" : concat(", did you mean '", near, "'?"), "; tandem ", command.name,
-       " --help lists them");
+  fail(ExitCode::usage, "--help ", topic, ": no group and no option of ", command.name,
+       near.empty() ? "" : concat(", did you mean '", near, "'?"), "; tandem ", command.name, " --help lists them");
 }
 
 const char* exit_codes =
@@ -184,12 +186,16 @@ const char* sources = "Options may also be given as environment variables (TANDE
 }  // namespace
 
 std::string overview(std::size_t columns) {
-  std::string text = concat(wrapped("tandem trains ONNX models on many devices by a compiled plan.", columns), "\n\nusage: tandem COMMAND [options]\n\ncommands:\n");
-  const auto row = [&](std::string_view name, std::string_view help) { text += fmt::format("  {:<11} {}\n", name, wrapped(help, columns - 14, 14)); };
+  std::string text = concat(wrapped("tandem trains ONNX models on many devices by a compiled plan.", columns),
+                            "\n\nusage: tandem COMMAND [options]\n\ncommands:\n");
+  const auto row = [&](std::string_view name, std::string_view help) {
+    text += fmt::format("  {:<11} {}\n", name, wrapped(help, columns - 14, 14));
+  };
   for (const Command& c : commands()) row(c.name, c.help);
   row("version", "print the version");
   row("help", "show this, or with a command its options");
-  return concat(text, "\nto begin with:\n", example_text("  tandem train MODEL.onnx --data SPEC", columns), '\n', wrapped(sources, columns), '\n', wrapped(exit_codes, columns), '\n');
+  return concat(text, "\nto begin with:\n", example_text("  tandem train MODEL.onnx --data SPEC", columns), '\n', wrapped(sources, columns),
+                '\n', wrapped(exit_codes, columns), '\n');
 }
 
 std::string help_of(const Command& command, std::size_t columns, std::string_view topic) {
@@ -202,7 +208,14 @@ std::string help_of(const Command& command, std::size_t columns, std::string_vie
   for (const Heading& group : groups)
     if (all || group.title == own_options || group.title == most_used_options) text += group_text(group, columns);
   if (!all) {
-    text += concat('\n', wrapped(concat("more options, by group; tandem ", command.name, " --help GROUP explains those of one (a word of its title is enough), --help OPTION one option, --help all every option:"), columns), '\n');
+    text += concat(
+        '\n',
+        wrapped(
+            concat(
+                "more options, by group; tandem ", command.name,
+                " --help GROUP explains those of one (a word of its title is enough), --help OPTION one option, --help all every option:"),
+            columns),
+        '\n');
     for (const Heading& group : groups)
       if (group.title != own_options && group.title != most_used_options) text += names_text(group, columns);
   }
@@ -229,12 +242,14 @@ std::string man_page(const Command* command) {
     return out;
   };
   const std::string name = command ? concat("tandem-", command->name) : "tandem";
-  std::string text = concat(".TH ", name, " 1 \"\" \"tandem ", TANDEM_VERSION, "\" \"tandem\"\n.SH NAME\n", plain(name), " \\- ",
-                            plain(command ? command->help : "train ONNX models on many devices by a compiled plan"), "\n.SH SYNOPSIS\n.nf\n",
-                            plain(command ? concat("tandem ", command->name, ' ', command->usage) : "tandem COMMAND [options]"), "\n.fi\n");
+  std::string text =
+      concat(".TH ", name, " 1 \"\" \"tandem ", TANDEM_VERSION, "\" \"tandem\"\n.SH NAME\n", plain(name), " \\- ",
+             plain(command ? command->help : "train ONNX models on many devices by a compiled plan"), "\n.SH SYNOPSIS\n.nf\n",
+             plain(command ? concat("tandem ", command->name, ' ', command->usage) : "tandem COMMAND [options]"), "\n.fi\n");
   if (!command) {
     text += ".SH COMMANDS\n";
-    for (const Command& c : commands()) text += concat(".TP\n.B ", plain(c.name), "\n", plain(c.help), " (see tandem\\-", plain(c.name), "(1))\n");
+    for (const Command& c : commands())
+      text += concat(".TP\n.B ", plain(c.name), "\n", plain(c.help), " (see tandem\\-", plain(c.name), "(1))\n");
     return concat(text, ".SH OPTIONS\n", plain(sources), "\n.SH EXIT STATUS\n", plain(exit_codes), '\n');
   }
   text += ".SH OPTIONS\n";

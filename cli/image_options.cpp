@@ -50,7 +50,8 @@ void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_v
   std::size_t told = 0;
   for (const std::string& why : bad->found->why)
     if (told++ < most) call.say("note: left out: " + why);
-  call.say(concat("note: ", told, told == 1 ? " sample" : " samples", " that cannot be decoded ", told == 1 ? one : several, " (--on-bad-sample)"));
+  call.say(concat("note: ", told, told == 1 ? " sample" : " samples", " that cannot be decoded ", told == 1 ? one : several,
+                  " (--on-bad-sample)"));
 }
 
 }  // namespace tandem

@@ -62,7 +62,8 @@ Interrupt::Interrupt() {
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     Handled h{.signal = signal, .before = {}};
-    if (::sigaction(signal, nullptr, &h.before) != 0 || h.before.sa_handler == SIG_IGN || ::sigaction(signal, &action, nullptr) != 0) return;
+    if (::sigaction(signal, nullptr, &h.before) != 0 || h.before.sa_handler == SIG_IGN || ::sigaction(signal, &action, nullptr) != 0)
+      return;
     handled_.push_back(h);
   };
   for (const int signal : ending_signals) stand(signal, handle);

@@ -21,7 +21,8 @@ constexpr std::size_t most_columns = 60;
 std::string table_of(const ClassTable& t) {
   std::string text = fmt::format("  {:>8}  {:>9}  {:>7}  {:>7}  {:>7}  {:>9}\n", "class", "precision", "recall", "f1", "iou", "count");
   for (std::size_t c = 0; c < t.right.size(); ++c)
-    text += fmt::format("  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7.4f}  {:>9}\n", c, t.precision(c), t.recall(c), t.f1(c), t.iou(c), t.support[c]);
+    text += fmt::format("  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7.4f}  {:>9}\n", c, t.precision(c), t.recall(c), t.f1(c), t.iou(c),
+                        t.support[c]);
   return text;
 }
 
@@ -35,7 +36,8 @@ std::string matrix_of(const ClassTable& t) {
     std::vector<std::size_t> cells;
     for (std::size_t i = 0; i < n * n; ++i)
       if (t.confusion[i] > 0 && i / n != i % n) cells.push_back(i);
-    std::sort(cells.begin(), cells.end(), [&](std::size_t a, std::size_t b) { return std::pair(-t.confusion[a], a) < std::pair(-t.confusion[b], b); });
+    std::sort(cells.begin(), cells.end(),
+              [&](std::size_t a, std::size_t b) { return std::pair(-t.confusion[a], a) < std::pair(-t.confusion[b], b); });
     constexpr std::size_t shown = 20;
     text = fmt::format("  most confused of {} classes (all: --json)\n", n);
     for (std::size_t i = 0; i < std::min(shown, cells.size()); ++i)
@@ -73,7 +75,8 @@ void read_distillation(const Arguments& a, ModelOptions& o) {
     d.temperature = temperature.value_or(d.temperature);
     d.weight = share.value_or(d.weight);
   } else if (temperature || share) {
-    fail(ExitCode::usage, (temperature ? target_flags.temperature : target_flags.teacher_weight).flag(), " needs ", target_flags.teacher.flag());
+    fail(ExitCode::usage, (temperature ? target_flags.temperature : target_flags.teacher_weight).flag(), " needs ",
+         target_flags.teacher.flag());
   }
   o.plan.loss.smoothing = a[target_flags.label_smoothing];
   if (!a[target_flags.sample_weights]) o.plan.loss.sample_weights = false;
@@ -82,7 +85,8 @@ void read_distillation(const Arguments& a, ModelOptions& o) {
 std::vector<std::string> metrics_of(const Arguments& a) {
   std::vector<std::string> names = a[metric_flags.metrics];
   for (const std::string& file : a[metric_flags.metric]) {
-    if (!file.ends_with(".onnx")) fail(ExitCode::usage, "--metric ", file, ": expected a file that ends in .onnx; --metrics takes the names of others");
+    if (!file.ends_with(".onnx"))
+      fail(ExitCode::usage, "--metric ", file, ": expected a file that ends in .onnx; --metrics takes the names of others");
     names.push_back(file);
   }
   check_metrics(names);
@@ -95,7 +99,8 @@ Json json_of(const Evaluation& e) {
   for (const auto& [output, t] : e.tables) {
     Json::Array classes, confusion;
     for (std::size_t c = 0; c < t.right.size(); ++c)
-      classes.push_back(Json::Object{{"precision", t.precision(c)}, {"recall", t.recall(c)}, {"f1", t.f1(c)}, {"iou", t.iou(c)}, {"count", t.support[c]}});
+      classes.push_back(Json::Object{
+          {"precision", t.precision(c)}, {"recall", t.recall(c)}, {"f1", t.f1(c)}, {"iou", t.iou(c)}, {"count", t.support[c]}});
     const auto n = static_cast<std::ptrdiff_t>(t.classes);
     for (auto row = t.confusion.begin(); row != t.confusion.end(); row += n) confusion.push_back(std::vector<std::int64_t>(row, row + n));
     tables.emplace_back(output, Json::Object{{"classes", std::move(classes)}, {"confusion", std::move(confusion)}});

@@ -40,12 +40,15 @@ std::string usages_of_data(const FlagRow&) {
   return usages;
 }
 std::map<std::string, int> read_axes(const FlagRow& row, const std::string& text) { return parse_axes(split(text, ','), row.flag()); }
-std::map<std::string, Tensor> read_constants(const FlagRow& row, const std::string& text) { return parse_constants(split(text, ','), row.flag()); }
+std::map<std::string, Tensor> read_constants(const FlagRow& row, const std::string& text) {
+  return parse_constants(split(text, ','), row.flag());
+}
 std::vector<std::pair<std::string, std::string>> read_pairs(const FlagRow& row, const std::string& text) {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& pair : split(text, ',')) {
     const std::size_t equals = pair.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size()) fail(ExitCode::usage, row.flag(), ' ', pair, ": expected A=B");
+    if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size())
+      fail(ExitCode::usage, row.flag(), ' ', pair, ": expected A=B");
     pairs.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
   return pairs;
@@ -67,7 +70,14 @@ void read_dims(const Arguments& a, std::map<std::string, std::int64_t>& dims, st
 }
 
 WeightOptions weight_options(const Arguments& a) {
-  WeightOptions o{.trainable = a[weight_flags.trainable], .constant = a[weight_flags.constant], .untie = a[weight_flags.untie], .tie = a[weight_flags.tie], .outputs = {}, .head = {}, .replace_head = {}, .lora = {}};
+  WeightOptions o{.trainable = a[weight_flags.trainable],
+                  .constant = a[weight_flags.constant],
+                  .untie = a[weight_flags.untie],
+                  .tie = a[weight_flags.tie],
+                  .outputs = {},
+                  .head = {},
+                  .replace_head = {},
+                  .lora = {}};
   read_head(a, o);
   return o;
 }
@@ -94,7 +104,8 @@ ModelOptions model_options(const Arguments& a, bool trains) {
   o.plan.tuning.cache = tuning_cache(a);
   o.plan.tuning.retune = a[device_flags.retune];
   if (o.plan.tuning.retune && !o.plan.tuning.autotune) fail(ExitCode::usage, "--retune needs --autotune");
-  if (o.plan.tuning.retune && o.plan.kernel.deterministic) fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
+  if (o.plan.tuning.retune && o.plan.kernel.deterministic)
+    fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
   o.plan.passes.without = a[device_flags.without_pass];
   read_loss(a, o);
   if (trains) {

@@ -55,7 +55,8 @@ std::vector<Row> table(Backends backends) {
     rows.push_back(std::move(row));
   }
   for (const TakenApart& op : taken_apart())
-    rows.push_back({name_of(op.domain, op.op), opsets_of(op), op.differentiable ? "composed" : "none", std::vector<std::string>(backends.size(), "taken apart")});
+    rows.push_back({name_of(op.domain, op.op), opsets_of(op), op.differentiable ? "composed" : "none",
+                    std::vector<std::string>(backends.size(), "taken apart")});
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     const auto key = [](const Row& row) { return std::pair(row.op.find("::") != std::string::npos, std::string_view(row.op)); };
     return key(a) < key(b);  // ai.onnx's own first
@@ -86,7 +87,8 @@ std::string lay_out(const std::vector<std::vector<std::string>>& lines, bool mar
 int run(const Invocation& call) {
   const std::string format = call.json() ? "json" : call.arguments[operators_flags.format];
   const std::vector<std::string> known{"text", "json", "markdown"};
-  if (std::find(known.begin(), known.end(), format) == known.end()) fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, known));
+  if (std::find(known.begin(), known.end(), format) == known.end())
+    fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, known));
   const BackendSet backends = BackendSet::load();
   const std::vector<Row> rows = table(backends.all());
   if (format == "json") {

@@ -19,11 +19,13 @@ struct OptimizerFlags : FlagGroup {
   constexpr OptimizerFlags() : FlagGroup("optimizer and learning rate") {}
   // What only some optimizers have, with the field that it sets.
   struct Number : Flag<std::optional<double>> {
-    constexpr Number(FlagGroup& group, std::string_view name, double OptimizerOptions::*field, std::string_view text) : Flag(group, name, "X", "", text, {.names = takers_of}), sets(field) {}
+    constexpr Number(FlagGroup& group, std::string_view name, double OptimizerOptions::*field, std::string_view text)
+        : Flag(group, name, "X", "", text, {.names = takers_of}), sets(field) {}
     double OptimizerOptions::*sets;
   };
   struct Choice : Switch {
-    constexpr Choice(FlagGroup& group, std::string_view name, bool OptimizerOptions::*field, std::string_view text) : Switch(group, name, off, text, {.names = takers_of}), sets(field) {}
+    constexpr Choice(FlagGroup& group, std::string_view name, bool OptimizerOptions::*field, std::string_view text)
+        : Switch(group, name, off, text, {.names = takers_of}), sets(field) {}
     bool OptimizerOptions::*sets;
   };
 

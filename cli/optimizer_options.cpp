@@ -34,7 +34,9 @@ std::vector<UpdateGroup> parse_groups(const std::string& text, double rate) {
   for (const std::string& part : split(text, ';')) {
     if (trimmed(part).empty()) continue;
     const std::size_t colon = part.rfind(':');
-    const auto wrong = [&](std::string_view what) { fail(ExitCode::usage, "--group '", trimmed(part), "': ", what, ", expected 'PATTERNS: weight-decay=X,lr=X or lr=0.1x,from=EPOCH'"); };
+    const auto wrong = [&](std::string_view what) {
+      fail(ExitCode::usage, "--group '", trimmed(part), "': ", what, ", expected 'PATTERNS: weight-decay=X,lr=X or lr=0.1x,from=EPOCH'");
+    };
     if (colon == std::string::npos) wrong("no ':' behind the patterns");
     UpdateGroup group;
     for (const std::string& pattern : split(part.substr(0, colon), ','))
@@ -73,7 +75,8 @@ std::string names_of_schedules(const FlagRow&) { return help_of_schedules(); }
 std::string takers_of(const FlagRow& row) {
   std::vector<std::string> takers;
   for (const std::string& name : optimizer_names())
-    if (const OptimizerOptions optimizer = optimizer_defaults(name); optimizer.name == name && optimizer_takes(optimizer, row.field())) takers.push_back(name);
+    if (const OptimizerOptions optimizer = optimizer_defaults(name); optimizer.name == name && optimizer_takes(optimizer, row.field()))
+      takers.push_back(name);
   return listed(takers);
 }
 
@@ -82,7 +85,9 @@ Schedule read_schedule(const FlagRow&, const std::string& text) { return parse_s
 RateTestOptions read_rate_range(const FlagRow& row, const std::string& text) {
   const std::vector<std::string> range = split(text, ',');
   if (range.size() != 3) fail(ExitCode::usage, row.flag(), ' ', text, ": expected A,B,N");
-  return {.least = parse_number(range[0], row.flag()), .most = parse_number(range[1], row.flag()), .steps = parse_integer(range[2], row.flag())};
+  return {.least = parse_number(range[0], row.flag()),
+          .most = parse_number(range[1], row.flag()),
+          .steps = parse_integer(range[2], row.flag())};
 }
 
 OptimizerOptions optimizer_options(const Arguments& a) { return optimizer_options(a, a[optimizer_flags.optimizer]); }
@@ -134,14 +139,17 @@ void find_rate(const Invocation& call, Model& model, const Dataset& data, const 
   const RateTest found = model.test_rates(data, options, test);
   if (!writes) return;
   const bool any = std::isfinite(found.suggestion);
-  Panel panel{.title = any ? fmt::format("suggested learning rate {:.2g}", found.suggestion) : "no rate makes the loss fall", .x_label = "log10 of the learning rate", .series = {{.name = "loss", .points = {}}, {.name = "smoothed", .points = {}}}};
+  Panel panel{.title = any ? fmt::format("suggested learning rate {:.2g}", found.suggestion) : "no rate makes the loss fall",
+              .x_label = "log10 of the learning rate",
+              .series = {{.name = "loss", .points = {}}, {.name = "smoothed", .points = {}}}};
   double least = std::numeric_limits<double>::infinity();
   for (const double loss : found.smoothed) least = std::min(least, loss);
   for (std::size_t i = 0; i < found.rates.size(); ++i) {
     const double x = std::log10(found.rates[i]);
     panel.series[0].points.emplace_back(x, std::min(found.losses[i], test.ends_at * std::abs(least) + least));
     panel.series[1].points.emplace_back(x, found.smoothed[i]);
-    if (found.rates[i] == found.suggestion) panel.series.push_back({.name = "suggestion", .points = {{x, found.smoothed[i]}}, .marks = true});
+    if (found.rates[i] == found.suggestion)
+      panel.series.push_back({.name = "suggestion", .points = {{x, found.smoothed[i]}}, .marks = true});
   }
   write_atomically(a[rate_flags.find_lr], svg_of(std::span(&panel, 1)));
   if (call.json()) {
@@ -150,9 +158,13 @@ void find_rate(const Invocation& call, Model& model, const Dataset& data, const 
       rates.emplace_back(found.rates[i]);
       losses.emplace_back(found.smoothed[i]);
     }
-    call.print(Json::Object{{"event", "find-lr"}, {"suggestion", any ? Json(found.suggestion) : Json()}, {"rates", std::move(rates)}, {"losses", std::move(losses)}});
+    call.print(Json::Object{{"event", "find-lr"},
+                            {"suggestion", any ? Json(found.suggestion) : Json()},
+                            {"rates", std::move(rates)},
+                            {"losses", std::move(losses)}});
   } else if (any) {
-    call.write(fmt::format("suggested learning rate {:.2g}: there the loss falls fastest (--lr {:.2g})\nwrote {}\n", found.suggestion, found.suggestion, a[rate_flags.find_lr]));
+    call.write(fmt::format("suggested learning rate {:.2g}: there the loss falls fastest (--lr {:.2g})\nwrote {}\n", found.suggestion,
+                           found.suggestion, a[rate_flags.find_lr]));
   } else {
     call.write(fmt::format("no learning rate from {} to {} makes the loss fall\nwrote {}\n", test.least, test.most, a[rate_flags.find_lr]));
   }

@@ -64,7 +64,8 @@ Json::Object read_config(const std::string& path) {
   }
 }
 
-// What a run's file says of paths, seen from the folder in which it is read: relative paths are those of the folder in which the run was started.
+// What a run's file says of paths, seen from the folder in which it is read: relative paths are those of the folder in which the run was
+// started.
 class ConfigPaths {
  public:
   explicit ConfigPaths(const std::string& folder) : folder_(folder) {}
@@ -133,8 +134,8 @@ Words read_words(std::span<const std::string> given, Rows rows) {
 
 }  // namespace
 
-Arguments Arguments::parse(std::span<const std::string> given, std::span<const Positional> positionals, Rows rows, const Environment& environment,
-                           const ConfigRules& rules) {
+Arguments Arguments::parse(std::span<const std::string> given, std::span<const Positional> positionals, Rows rows,
+                           const Environment& environment, const ConfigRules& rules) {
   Arguments a;
   const auto [bare, options] = read_words(given, rows);
   for (const auto& [row, text] : options) a.values_[row->name] = {row, text, true};
@@ -174,7 +175,8 @@ TrainedFiles trained_files(const Json::Object& config) {
 
 void Arguments::read_config_file(const std::string& path, std::span<const Positional> positionals, Rows rows, const ConfigRules& rules) {
   const Json::Object config = read_config(path);
-  const bool another = std::any_of(config.begin(), config.end(), [&](const auto& pair) { return pair.first == "command" && text_of_json(pair.second) != rules.command; });
+  const bool another = std::any_of(config.begin(), config.end(),
+                                   [&](const auto& pair) { return pair.first == "command" && text_of_json(pair.second) != rules.command; });
   const bool trained = another && rules.uses_trained;
   const auto started = std::find_if(config.begin(), config.end(), [](const auto& pair) { return pair.first == run_folder_key; });
   const std::string folder = started == config.end() ? "" : text_of_json(started->second);

@@ -66,7 +66,8 @@ class Arguments {
     bool given = false, chosen = false;
   };
   std::string config_file() const;  // empty: none
-  void read_config_file(const std::string& path, std::span<const Positional> positionals, std::span<const FlagRow* const> rows, const ConfigRules& rules);
+  void read_config_file(const std::string& path, std::span<const Positional> positionals, std::span<const FlagRow* const> rows,
+                        const ConfigRules& rules);
   std::map<std::string_view, Value> values_;  // by the rows' names, which outlive this
   std::map<std::string, std::string, std::less<>> positionals_;
   std::vector<std::string> rest_;

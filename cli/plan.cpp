@@ -80,7 +80,8 @@ int check(const Invocation& call, const std::string& path) {
     call.print(
         Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
   else
-    call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices", ", batch ", plan.batch, ", ", hash_of(plan), "\n"));
+    call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices",
+                      ", batch ", plan.batch, ", ", hash_of(plan), "\n"));
   return 0;
 }
 
@@ -160,7 +161,8 @@ Command plan_command() {
           "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan --check resnet50.plan\n",
-      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags, &placement_flags},
+      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags,
+                  &device_flags, &placement_flags},
       .run = run,
   };
 }

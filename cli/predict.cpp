@@ -26,7 +26,9 @@ std::vector<std::string> classes_of(const Invocation& call, const Model& model, 
   const std::vector<std::string> names = model.data_request().class_names;
   if (std::ssize(names) == scores.shape()[1]) return names;
   const auto trained = model.file().metadata().find("tandem.loss");
-  const std::string loss = call.arguments.given(predict_flags.loss) ? call.arguments[predict_flags.loss] : trained == model.file().metadata().end() ? "" : trained->second;
+  const std::string loss = call.arguments.given(predict_flags.loss)   ? call.arguments[predict_flags.loss]
+                           : trained == model.file().metadata().end() ? ""
+                                                                      : trained->second;
   std::vector<std::string> numbers;
   if (loss == "softmax-cross-entropy" || loss == "focal")
     for (std::int64_t c = 0; c < scores.shape()[1]; ++c) numbers.push_back(std::to_string(c));

@@ -81,7 +81,9 @@ Probabilities probabilities_of(const Tensor& output) {
   const auto width = static_cast<std::size_t>(p.classes);
   const auto rows = [&](const auto& visit) {
     for (std::size_t at = 0; at < p.values.size(); at += width)
-      if (const auto row = std::span(p.values).subspan(at, width); std::none_of(row.begin(), row.end(), [](double v) { return std::isnan(v); })) visit(row);
+      if (const auto row = std::span(p.values).subspan(at, width);
+          std::none_of(row.begin(), row.end(), [](double v) { return std::isnan(v); }))
+        visit(row);
   };
   bool as_they_are = true, logarithms = true;
   rows([&](std::span<double> row) {
@@ -107,10 +109,12 @@ bool is_predictions_file(const std::string& path) {
   return std::any_of(std::begin(endings), std::end(endings), [&](std::string_view ending) { return path.ends_with(ending); });
 }
 
-void write_predictions(const std::string& path, const std::vector<NamedTensor>& results, const Dataset& data, const std::vector<std::string>& classes) {
+void write_predictions(const std::string& path, const std::vector<NamedTensor>& results, const Dataset& data,
+                       const std::vector<std::string>& classes) {
   const NamedTensor& first = results.at(0);
   if (path.ends_with(".npy")) return write_atomically(path, npy_of(first.tensor));
-  if (path.ends_with(".csv")) return write_atomically(path, classes.empty() ? number_table(first, data) : class_table(first.tensor, data, classes));
+  if (path.ends_with(".csv"))
+    return write_atomically(path, classes.empty() ? number_table(first, data) : class_table(first.tensor, data, classes));
   AtomicFile file(path);
   ZipWriter zip([&](std::string_view bytes) { file.append(bytes); });
   for (const NamedTensor& r : results) zip.add(r.name + ".npy", npy_of(r.tensor));

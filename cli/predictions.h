@@ -26,6 +26,7 @@ bool is_predictions_file(const std::string& path);
 // .npy: the first result; .npz: all, by name; .csv: a row a sample. `classes`: of the first result's columns, empty where it
 // is no classifier's. With classes a row has sample, class, probability and the probability of each class, else the first
 // result's numbers.
-void write_predictions(const std::string& path, const std::vector<NamedTensor>& results, const Dataset& data, const std::vector<std::string>& classes);
+void write_predictions(const std::string& path, const std::vector<NamedTensor>& results, const Dataset& data,
+                       const std::vector<std::string>& classes);
 
 }  // namespace tandem

@@ -76,7 +76,8 @@ void Progress::step(const StepReport& report) {
   samples_ += report.samples;
   rate_.add(report.samples, report.seconds);
   if (!due()) return;
-  const double rate = rate_.samples_per_second(), left = static_cast<double>((report.steps - report.step) * report.samples) / rate, samples = static_cast<double>(samples_);
+  const double rate = rate_.samples_per_second(), left = static_cast<double>((report.steps - report.step) * report.samples) / rate,
+               samples = static_cast<double>(samples_);
   const ProgressPart parts[] = {{fmt::format("epoch {}", report.epoch), 3},
                                 {fmt::format("step {}/{}", report.step, report.steps), 0},
                                 {loss_text("", loss_ / samples), 1},

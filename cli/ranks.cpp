@@ -68,7 +68,8 @@ std::vector<World::Fact> facts_of(const Arguments& a) {
   const Json resolved = a.resolved(is_alike_on_ranks);
   for (const auto& [name, value] : resolved.object()) {
     if (name == model_file.name) continue;  // what is in it is compared
-    facts.push_back({name, name == record_flags.run_dir.name && value.dump() != "\"none\"" ? "given" : value.dump()});  // its place is rank 0's matter
+    // its place is rank 0's matter
+    facts.push_back({name, name == record_flags.run_dir.name && value.dump() != "\"none\"" ? "given" : value.dump()});
   }
   return facts;
 }
@@ -103,7 +104,8 @@ int run_as_rank(const Invocation& call, WorldOptions options, int (*job)(const I
 std::optional<WorldOptions> world_options(const Invocation& call) {
   const Arguments& a = call.arguments;
   std::string rank = a[rank_flags.rank], ranks = a[rank_flags.world_size], told_by = "--rank and --world-size";
-  if (rank.empty() != ranks.empty()) fail(ExitCode::usage, "--", rank.empty() ? "rank" : "world-size", " is missing: --rank and --world-size go together");
+  if (rank.empty() != ranks.empty())
+    fail(ExitCode::usage, "--", rank.empty() ? "rank" : "world-size", " is missing: --rank and --world-size go together");
   for (const Launcher& l : launchers) {
     if (!rank.empty()) break;
     rank = variable(call, l.rank);
@@ -117,7 +119,8 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   if (o.rank >= o.ranks) fail(ExitCode::usage, told_by, ": rank ", o.rank, " of ", o.ranks, " ranks, which count from 0");
   if (o.address.empty()) o.address = launchers_address(call);
   if (o.address.empty())
-    fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " (by ", told_by, ") has no address: give --address HOST:PORT, where rank 0 listens");
+    fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " (by ", told_by,
+         ") has no address: give --address HOST:PORT, where rank 0 listens");
   o.timeout_seconds = a[rank_flags.rank_timeout];
   o.secret = secret_of(call);
   return o;

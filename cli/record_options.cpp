@@ -15,11 +15,13 @@ void read_interval(FitOptions& o, const std::string& text) {
   const auto unit = std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return text.ends_with(u.first); });
   if (unit == std::end(units)) {
     o.checkpoint_steps = parse_integer(text, "--checkpoint-every");
-    if (o.checkpoint_steps < 0) fail(ExitCode::usage, "--checkpoint-every ", text, ": expected a number of steps, or a time such as 90s, 10m, 1h");
+    if (o.checkpoint_steps < 0)
+      fail(ExitCode::usage, "--checkpoint-every ", text, ": expected a number of steps, or a time such as 90s, 10m, 1h");
     return;
   }
   o.checkpoint_seconds = unit->second * parse_number(text.substr(0, text.size() - 1), "--checkpoint-every");
-  if (!(o.checkpoint_seconds > 0 && std::isfinite(o.checkpoint_seconds))) fail(ExitCode::usage, "--checkpoint-every ", text, ": expected more than no time");
+  if (!(o.checkpoint_seconds > 0 && std::isfinite(o.checkpoint_seconds)))
+    fail(ExitCode::usage, "--checkpoint-every ", text, ": expected more than no time");
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ class Errors {
   std::string text() const {
     std::string all;
     char part[4096];
-    for (ssize_t n; (n = ::pread(file_, part, sizeof part, static_cast<off_t>(all.size()))) > 0;) all.append(part, static_cast<std::size_t>(n));
+    for (ssize_t n; (n = ::pread(file_, part, sizeof part, static_cast<off_t>(all.size()))) > 0;)
+      all.append(part, static_cast<std::size_t>(n));
     return all;
   }
 
@@ -79,7 +80,8 @@ struct Words {
 };
 
 // `errors`: where its stderr goes; null: to this process's.
-pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& settings, const Errors* errors, const sigset_t& mask) {
+pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& settings, const Errors* errors,
+            const sigset_t& mask) {
   Words words(arguments);
   std::vector<std::string> variables = settings;
   for (char** v = environ; *v; ++v) variables.emplace_back(*v);
@@ -146,7 +148,8 @@ int run_processes(int processes) {
   }
   pass_on(errors, told);
   // Where one failed, the others end with `communication`.
-  const auto cause = std::find_if(codes.begin(), codes.end(), [](int c) { return c != 0 && c != static_cast<int>(ExitCode::communication); });
+  const auto cause =
+      std::find_if(codes.begin(), codes.end(), [](int c) { return c != 0 && c != static_cast<int>(ExitCode::communication); });
   return cause != codes.end() ? *cause : *std::max_element(codes.begin(), codes.end());
 }
 

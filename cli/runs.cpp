@@ -27,7 +27,9 @@ constexpr RunsFlags runs_flags;
 
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
-  return s < 60 ? fmt::format("{}s", s) : s < 3600 ? fmt::format("{}m{:02}s", s / 60, s % 60) : fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  return s < 60     ? fmt::format("{}s", s)
+         : s < 3600 ? fmt::format("{}m{:02}s", s / 60, s % 60)
+                    : fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
 }
 
 std::string date(std::int64_t when) {
@@ -65,12 +67,22 @@ void list(const Invocation& call, const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) {
     const BestEpoch best = best_of(run);
     rows.push_back({run.folder.string(), run.state, epochs_text(run), best.epoch == 0 ? "-" : concat(best.metric, ' ', number(best.value)),
-                    duration(run.seconds()), date(run.modified), fs::path(run.option(model_file.name)).filename().string(), run.option(data_flags.data.name)});
+                    duration(run.seconds()), date(run.modified), fs::path(run.option(model_file.name)).filename().string(),
+                    run.option(data_flags.data.name)});
   }
-  call.write(table({{"run"}, {"state"}, {"epoch", true}, {"best", false, 1}, {"time", true, 3}, {"last written", false, 5}, {"model", false, 2}, {"data", false, 4}},
+  call.write(table({{"run"},
+                    {"state"},
+                    {"epoch", true},
+                    {"best", false, 1},
+                    {"time", true, 3},
+                    {"last written", false, 5},
+                    {"model", false, 2},
+                    {"data", false, 4}},
                    rows, output_columns(call.streams, call.environment)));
   for (const RunRecord& run : runs)
-    if (!run.error.empty()) call.write(concat(wrapped(concat(run.folder.string(), ": ", run.error), output_columns(call.streams, call.environment) - 2, 2), '\n'));
+    if (!run.error.empty())
+      call.write(
+          concat(wrapped(concat(run.folder.string(), ": ", run.error), output_columns(call.streams, call.environment) - 2, 2), '\n'));
 }
 
 // Those that the runs do not all have alike.
@@ -100,7 +112,9 @@ void compare_options(const Invocation& call, const std::vector<RunRecord>& runs,
                                      {"accuracy", &EpochReport::accuracy},
                                      {"val_loss", &EpochReport::val_loss},
                                      {"val_accuracy", &EpochReport::val_accuracy}}) {
-    if (std::none_of(runs.begin(), runs.end(), [&value = value](const RunRecord& r) { return !r.epochs.empty() && std::isfinite(r.epochs.back().*value); })) continue;
+    if (std::none_of(runs.begin(), runs.end(),
+                     [&value = value](const RunRecord& r) { return !r.epochs.empty() && std::isfinite(r.epochs.back().*value); }))
+      continue;
     rows.push_back({concat("last ", title)});
     for (const RunRecord& run : runs) rows.back().push_back(run.epochs.empty() ? "-" : number(run.epochs.back().*value));
   }
@@ -152,7 +166,8 @@ int run(const Invocation& call) {
     }
   }
   const std::string output = a[runs_flags.output];
-  if (!output.empty() && !output.ends_with(".svg") && !output.ends_with(".png")) fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .svg or .png");
+  if (!output.empty() && !output.ends_with(".svg") && !output.ends_with(".png"))
+    fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .svg or .png");
   const bool together = a[runs_flags.compare] || !output.empty() || (given.size() > 1 && runs.size() == given.size());
   const std::vector<std::string> differ = together ? options_that_differ(runs) : std::vector<std::string>();
   if (call.json()) {

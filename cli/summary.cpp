@@ -41,8 +41,11 @@ int run(const Invocation& call) {
   }
   Json::Array rows;
   for (const SummaryRow& r : s.rows)
-    rows.push_back(
-        Json::Object{{"node", r.node}, {"op", r.op}, {"output", r.output ? Json(to_string(*r.output)) : Json()}, {"parameters", r.parameters}, {"flops", r.flops}});
+    rows.push_back(Json::Object{{"node", r.node},
+                                {"op", r.op},
+                                {"output", r.output ? Json(to_string(*r.output)) : Json()},
+                                {"parameters", r.parameters},
+                                {"flops", r.flops}});
   Json::Array tensors, warnings, problems;
   for (const SummaryTensor& t : s.tensors)
     tensors.push_back(Json::Object{{"name", t.tensor.name},
@@ -80,7 +83,9 @@ Command summary_command() {
       .help = "show a model's nodes, shapes and parameters",
       .positionals = {model_file},
       .usage = "MODEL.onnx [options]",
-      .examples = "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx --json\n",
+      .examples =
+          "  tandem summary models/lenet.onnx\n  tandem summary models/resnet50.onnx --weights\n  tandem summary models/resnet50.onnx "
+          "--json\n",
       .options = {&summary_flags, &weight_flags, &tune_flags, &adapter_flags},
       .run = run,
   };

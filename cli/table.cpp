@@ -10,7 +10,8 @@ namespace {
 
 // Characters, not bytes, of UTF-8.
 std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ std::string table(const std::vector<TableColumn>& head, std::vector<std::vector<
     return sum - 2;
   };
   while (total() > columns) {
-    const auto least = std::max_element(shown.begin(), shown.end(), [&](std::size_t a, std::size_t b) { return head[a].dispensable < head[b].dispensable; });
+    const auto least = std::max_element(shown.begin(), shown.end(),
+                                        [&](std::size_t a, std::size_t b) { return head[a].dispensable < head[b].dispensable; });
     if (head[*least].dispensable == 0) break;
     shown.erase(least);
   }

@@ -52,7 +52,9 @@ void with_a_batch_that_fits(const Invocation& call, Prepared& job, const World* 
   }
 }
 
-std::vector<Choice> choices(const Invocation& call, const Model& model, const Prepared& job) { return choices_of(call.arguments, model, job); }
+std::vector<Choice> choices(const Invocation& call, const Model& model, const Prepared& job) {
+  return choices_of(call.arguments, model, job);
+}
 
 void show_choices(const Invocation& call, const Model& model, const Prepared& job) {
   const std::string table = call.json() ? "" : text_of(choices(call, model, job), output_columns(call.streams, call.environment));
@@ -74,7 +76,8 @@ void show_opening(const Invocation& call, const Model& model, Prepared& job) {
   for (const Choice& c : chosen) names += concat(names.empty() ? "" : ", ", c.what, ' ', c.value);
   if (!names.empty()) call.say("chosen: " + names);
   const std::string folder = job.fit.run_dir.string();
-  call.say(concat("the plan, the reason of each choice and the option that overrules it: ", folder.empty() ? "" : concat(folder, "/plan.txt, or "), "--verbose"));
+  call.say(concat("the plan, the reason of each choice and the option that overrules it: ",
+                  folder.empty() ? "" : concat(folder, "/plan.txt, or "), "--verbose"));
   for (const std::string& warning : model.plan().warnings) call.say("warning: " + warning);
   for (const std::string& note : model.notes()) call.say("note: " + note);
 }
@@ -117,7 +120,8 @@ class PlanningWatch {
 
 History fit(const Invocation& call, Model& model, Prepared& job, Interrupt& interrupt) {
   const std::int64_t batch = job.options.plan.batch;
-  Progress progress(call, (job.data.train->size() + batch - 1) / batch, call.arguments.given(metric_flags.metrics) ? call.arguments[metric_flags.metrics] : std::vector<std::string>{});
+  Progress progress(call, (job.data.train->size() + batch - 1) / batch,
+                    call.arguments.given(metric_flags.metrics) ? call.arguments[metric_flags.metrics] : std::vector<std::string>{});
   const std::string folder = job.fit.run_dir.string(), grace = call.arguments.text(train_flags.grace);
   StepWatch watch(call, interrupt, folder, call.arguments[train_flags.grace]);
   job.fit.callbacks.on_begin = [&] { watch.begin(); };
@@ -134,7 +138,8 @@ History fit(const Invocation& call, Model& model, Prepared& job, Interrupt& inte
   job.fit.callbacks.on_validation = [&](std::int64_t done, std::int64_t all) { progress.validation(done, all); };
   const std::string answer = answer_to_signal(
       call, concat("stopping after this step or batch of validation: ",
-                   folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments[output_flags.output])) : concat("a checkpoint goes to ", folder),
+                   folder.empty() ? concat("the weights so far go to ", unfinished(call.arguments[output_flags.output]))
+                                  : concat("a checkpoint goes to ", folder),
                    "; after ", grace, " s in the same step the run ends with what it has kept; a second signal ends at once, without it"));
   job.fit.callbacks.on_warning = [&](const std::string& warning) {
     progress.clear();
@@ -171,13 +176,15 @@ void plan_run(const Invocation& call, Model& model, Prepared& job, const Backend
   if (is_first(world)) {
     check_room(a, model, model.plan());
     if (a[output_flags.export_training_info]) check_training_info(a, model, job.fit.learning_rate.value_or(0));
-    if (const std::string graph = a[output_flags.also_training_graph]; !graph.empty()) write_training_graph(call, graph, model.training_graph(job.options));
+    if (const std::string graph = a[output_flags.also_training_graph]; !graph.empty())
+      write_training_graph(call, graph, model.training_graph(job.options));
   }
   if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
   show_opening(call, model, job);
 }
 
-int train_until_stopped(const Invocation& call, Model& model, Prepared& job, const BackendSet& backends, Interrupt& interrupt, World* world) {
+int train_until_stopped(const Invocation& call, Model& model, Prepared& job, const BackendSet& backends, Interrupt& interrupt,
+                        World* world) {
   const Arguments& a = call.arguments;
   const std::string output = a[output_flags.output];
   plan_run(call, model, job, backends, interrupt, world);
@@ -185,7 +192,8 @@ int train_until_stopped(const Invocation& call, Model& model, Prepared& job, con
   const History history = fit(call, model, job, interrupt);
   tell_bad_samples(call, job.fit.preprocess);
   if (history.stopped) return stopped(call, model, history, job, interrupt, world);
-  const std::string answer = answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
+  const std::string answer =
+      answer_to_signal(call, concat("stopping: ", output, " will be whole, what follows is left out; a second signal ends at once"));
   interrupt.announce(answer, Interrupt::End::saved);
   const std::vector<std::string> written = write_trained(call, model, job, history, world);
   interrupt.announce(answer, Interrupt::End::soon);
@@ -251,15 +259,16 @@ Command train_command() {
           "  tandem train --run-dir runs/mnist --resume --epochs 8\n"
           "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n"
           "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --processes 4\n"
-          "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --address node1:29500\n",
+          "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --address "
+          "node1:29500\n",
       .notes =
           "signals:\n"
           "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), SIGUSR1, SIGUSR2 (Slurm's --signal=USR1@60) and SIGXCPU end a run after\n"
           "  its step or within its validation: a checkpoint is written and the exit code is 75 (--resume goes on from there); without a\n"
           "  run's folder the weights so far go beside the output. A step that does not end in time (--grace) is given up: the exit code\n"
           "  is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
-      .options = {&data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &rate_flags, &train_flags, &output_flags, &record_flags, &weight_flags,
-                  &tune_flags, &adapter_flags, &device_flags, &placement_flags, &rank_flags},
+      .options = {&data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &rate_flags, &train_flags, &output_flags,
+                  &record_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags, &placement_flags, &rank_flags},
       .run = run,
   };
 }

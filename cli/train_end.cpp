@@ -37,8 +37,8 @@ namespace {
       }
     }
   if (kept.empty()) fail(cause.code(), cause.what(), "\nthe weights could not be kept anywhere:", refused);
-  fail(cause.code(), cause.what(), "\nthe weights of step ", history.steps, " are kept in ", kept, "; what is left to do is done, here or elsewhere, by\n  tandem train --resume --run-dir ",
-       kept, " --output FILE");
+  fail(cause.code(), cause.what(), "\nthe weights of step ", history.steps, " are kept in ", kept,
+       "; what is left to do is done, here or elsewhere, by\n  tandem train --resume --run-dir ", kept, " --output FILE");
 }
 
 // What the weights that were written give on data that was not trained on: the last epoch has measured that, or not.
@@ -46,7 +46,8 @@ Evaluation held_out(const Invocation& call, Model& model, const Prepared& job, c
   const Arguments& a = call.arguments;
   const Dataset *const validation = job.data.validation, *const data = job.data.test ? job.data.test : validation;
   if (!data || data->size() == 0) return {};
-  const bool as_measured = a[output_flags.keep] == KeptWeights::last && (a[rate_flags.exports] != ExportedWeights::last || !job.fit.averaging.any());
+  const bool as_measured =
+      a[output_flags.keep] == KeptWeights::last && (a[rate_flags.exports] != ExportedWeights::last || !job.fit.averaging.any());
   if (data == validation && as_measured && std::isfinite(last.val_loss))
     return {.loss = last.val_loss, .accuracy = last.val_accuracy, .samples = data->size()};
   Progress progress(call);
@@ -70,9 +71,12 @@ void take_best(Model& model, const std::filesystem::path& file, World* world) {
 std::string last_beside(const std::filesystem::path& output) { return path_beside(output, ".last" + output.extension().string()).string(); }
 
 // What a run came to, in words.
-std::string text_of_result(const History& history, const EpochReport& last, const Evaluation& test, const std::vector<std::string>& written) {
+std::string text_of_result(const History& history, const EpochReport& last, const Evaluation& test,
+                           const std::vector<std::string>& written) {
   std::string result = fmt::format("trained {} {}", history.steps, history.steps == 1 ? "step" : "steps");
-  if (history.samples_per_second > 0) result += fmt::format(", {:.0f} samples/s ({:.1f}% of the time waiting for data)", history.samples_per_second, 100 * history.waiting_share);
+  if (history.samples_per_second > 0)
+    result +=
+        fmt::format(", {:.0f} samples/s ({:.1f}% of the time waiting for data)", history.samples_per_second, 100 * history.waiting_share);
   if (std::isfinite(last.loss)) result += fmt::format(", loss {:.4f}", last.loss);
   if (std::isfinite(test.loss)) result += fmt::format("\nheld-out data ({} samples): loss {:.4f}", test.samples, test.loss);
   if (std::isfinite(test.accuracy)) result += fmt::format(", accuracy {:.2f}%", 100 * test.accuracy);
@@ -84,8 +88,10 @@ void tell_failed_checkpoints(const Invocation& call, const Prepared& job, const 
   if (history.failed == 0) return;
   const std::string run = job.fit.run_dir.string();
   if (history.checkpoints == 0)
-    fail(ExitCode::io, run, ": no checkpoint could be written, ", history.failed, " tried, the last: ", history.failure, "; ", output, " is whole");
-  if (history.kept != history.steps) call.warn(concat(run, ": the last checkpoint is of step ", history.kept, " of ", history.steps, ", ", output, " is whole"));
+    fail(ExitCode::io, run, ": no checkpoint could be written, ", history.failed, " tried, the last: ", history.failure, "; ", output,
+         " is whole");
+  if (history.kept != history.steps)
+    call.warn(concat(run, ": the last checkpoint is of step ", history.kept, " of ", history.steps, ", ", output, " is whole"));
 }
 
 }  // namespace
@@ -102,7 +108,8 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
     const World::Busy busy(world);
     try {
       if (folder.empty()) save_outputs(call.arguments, model, beside, save_options(call.arguments));
-      if (history.failed > 0 && history.kept != history.steps) fail(ExitCode::io, "no checkpoint of step ", history.steps, ": ", history.failure);
+      if (history.failed > 0 && history.kept != history.steps)
+        fail(ExitCode::io, "no checkpoint of step ", history.steps, ": ", history.failure);
     } catch (const Error& e) {
       keep_and_fail(call, model, job, history, e);
     }
@@ -123,7 +130,8 @@ std::vector<std::string> write_trained(const Invocation& call, Model& model, con
   try {
     if (a[output_flags.keep] == KeptWeights::best) {
       const std::filesystem::path best = job.fit.run_dir / "best.checkpoint";
-      if (first && !std::filesystem::exists(best)) call.warn(concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
+      if (first && !std::filesystem::exists(best))
+        call.warn(concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
       take_best(model, best, world);
     }
     model.gather_parameters();
@@ -136,7 +144,8 @@ std::vector<std::string> write_trained(const Invocation& call, Model& model, con
     const World::Busy busy(world);
     SaveOptions options = save_options(a);
     if (a[output_flags.export_training_info])
-      options.training = model.training_step(history.epochs.empty() ? job.fit.learning_rate.value_or(0) : history.epochs.back().learning_rate);
+      options.training =
+          model.training_step(history.epochs.empty() ? job.fit.learning_rate.value_or(0) : history.epochs.back().learning_rate);
     return save_outputs(a, model, output, options);
   } catch (const Error& e) {
     if (!first || e.code() == ExitCode::communication) throw;
@@ -144,10 +153,12 @@ std::vector<std::string> write_trained(const Invocation& call, Model& model, con
   }
 }
 
-int tell_result(const Invocation& call, Model& model, const Prepared& job, const History& history, const std::vector<std::string>& written, const Interrupt& interrupt) {
+int tell_result(const Invocation& call, Model& model, const Prepared& job, const History& history, const std::vector<std::string>& written,
+                const Interrupt& interrupt) {
   const EpochReport last = history.epochs.empty() ? EpochReport{.loss = not_measured} : history.epochs.back();
   const Evaluation test = held_out(call, model, job, last, interrupt);
-  if (history.stopped_early) call.say(fmt::format("stopped early: {} epochs without a better measure", call.arguments[rate_flags.early_stopping]));
+  if (history.stopped_early)
+    call.say(fmt::format("stopped early: {} epochs without a better measure", call.arguments[rate_flags.early_stopping]));
   if (call.json())
     call.print(done_event(model, history, last, test, written[0]));
   else

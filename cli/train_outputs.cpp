@@ -21,7 +21,8 @@ void check_run_folder(const std::filesystem::path& folder) {
     if (!name.starts_with('.') && (other.empty() || name < other)) other = name;
   }
   if (!other.empty())
-    fail(ExitCode::usage, "--run-dir ", folder.string(), ": the folder holds ", other, " and no run of tandem: give a new or an empty folder");
+    fail(ExitCode::usage, "--run-dir ", folder.string(), ": the folder holds ", other,
+         " and no run of tandem: give a new or an empty folder");
 }
 
 }  // namespace
@@ -33,8 +34,10 @@ RunLock check_outputs(const Invocation& call, World* world, bool dry) {
     if (!file.empty()) (dry ? check_could_write_file : check_writable_file)(file);
   const std::filesystem::path run = a[record_flags.run_dir];
   if (run.empty()) {
-    if (a[record_flags.resume]) fail(ExitCode::usage, "--resume needs --run-dir, the folder of the run to go on with (tandem runs lists them)");
-    if (a[output_flags.keep] == KeptWeights::best) fail(ExitCode::usage, "--keep best needs a run folder, where the best checkpoint is kept: give --run-dir another than none");
+    if (a[record_flags.resume])
+      fail(ExitCode::usage, "--resume needs --run-dir, the folder of the run to go on with (tandem runs lists them)");
+    if (a[output_flags.keep] == KeptWeights::best)
+      fail(ExitCode::usage, "--keep best needs a run folder, where the best checkpoint is kept: give --run-dir another than none");
     return {};
   }
   (dry ? check_could_make_folder : make_writable_folder)(run);
@@ -64,7 +67,8 @@ LoraExport lora_export(const Arguments& a, const Model& model) {
     *asked = true;
   }
   if (model.file().adapters().empty()) {
-    if (e.inputs || e.adapter) fail(ExitCode::usage, "--lora-export says how adapters are written, and the model has none: --lora adds them");
+    if (e.inputs || e.adapter)
+      fail(ExitCode::usage, "--lora-export says how adapters are written, and the model has none: --lora adds them");
     return {.merged = true};
   }
   e.adapter = e.adapter || e.inputs;  // without them that model is the base
@@ -104,7 +108,8 @@ std::vector<std::string> save_outputs(const Arguments& a, const Model& model, co
 }
 
 void check_export(const Arguments& a, const Model& model) {
-  if (lora_export(a, model).adapter) (a[output_flags.dry_run] ? check_could_write_file : check_writable_file)(adapter_path(a[output_flags.output]).string());
+  if (lora_export(a, model).adapter)
+    (a[output_flags.dry_run] ? check_could_write_file : check_writable_file)(adapter_path(a[output_flags.output]).string());
   check_space(models_to_write(a, model));
 }
 
@@ -114,7 +119,8 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
   if (const std::filesystem::path run = a[record_flags.run_dir]; !run.empty()) {
     WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
     for (const PlanParameter& p : plan.parameters)
-      if (p.role == ValueRole::plain || p.role == ValueRole::optimizer_state) checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+      if (p.role == ValueRole::plain || p.role == ValueRole::optimizer_state)
+        checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
     checkpoints.files += static_cast<int>(std::min<std::int64_t>(a[record_flags.keep_checkpoints], 1000));
     if (a[train_flags.epochs] > 1 || a[record_flags.checkpoint_steps] > 0 || !a[record_flags.checkpoint_every].empty())
       for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);
@@ -124,7 +130,8 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
 }
 
 void check_training_info(const Arguments& a, const Model& model, double rate) {
-  if (a[output_flags.keep] == KeptWeights::best) fail(ExitCode::usage, "--export-training-info: the optimizer's states are those of the last weights: not with --keep best");
+  if (a[output_flags.keep] == KeptWeights::best)
+    fail(ExitCode::usage, "--export-training-info: the optimizer's states are those of the last weights: not with --keep best");
   SaveOptions options = save_options(a);
   options.training = model.training_step(rate);
   model.file().check_write(a[output_flags.output], options);

@@ -12,7 +12,8 @@ RunLock check_outputs(const Invocation& call, World* world, bool dry);
 
 SaveOptions save_options(const Arguments& a);
 
-// Writes the model, or what --lora-export asks for in its place or besides: NAME.onnx, NAME.inputs.onnx, NAME.onnx_adapter. Returns what was written.
+// Writes the model, or what --lora-export asks for in its place or besides: NAME.onnx, NAME.inputs.onnx, NAME.onnx_adapter. Returns what
+// was written.
 std::vector<std::string> save_outputs(const Arguments& a, const Model& model, const std::filesystem::path& path, SaveOptions options);
 
 // Fails (io) where what the export needs is missing: the template's external data, a name for the output's, room on the disk.

@@ -23,7 +23,8 @@ void read_head(const Arguments& a, WeightOptions& weights) {
   for (const std::string& entry : entries) {
     const std::size_t equals = entry.find('=');
     const std::string key = entry.substr(0, equals), value = equals == std::string::npos ? "" : entry.substr(equals + 1);
-    if (value.empty() || (key != "r" && key != "alpha" && key != "targets")) fail(ExitCode::usage, "--lora ", entry, ": expected r=N, alpha=X or targets=PATTERN");
+    if (value.empty() || (key != "r" && key != "alpha" && key != "targets"))
+      fail(ExitCode::usage, "--lora ", entry, ": expected r=N, alpha=X or targets=PATTERN");
     if (key == "r") lora.rank = parse_integer(value, "--lora r");
     if (key == "alpha") lora.alpha = parse_number(value, "--lora alpha");
     if (key == "targets") lora.targets.push_back(value);

@@ -19,7 +19,8 @@ void turn_over(Image& image, double share, Random& random) {
   if (random.uniform() >= share) return;
   const auto row = static_cast<std::ptrdiff_t>(image.width * image.channels);
   for (std::int64_t y = 0; y < image.height / 2; ++y)
-    std::swap_ranges(image.pixels.begin() + y * row, image.pixels.begin() + (y + 1) * row, image.pixels.begin() + (image.height - 1 - y) * row);
+    std::swap_ranges(image.pixels.begin() + y * row, image.pixels.begin() + (y + 1) * row,
+                     image.pixels.begin() + (image.height - 1 - y) * row);
 }
 
 void jitter(Image& image, double amount, Random& random) {

@@ -33,8 +33,9 @@ bool is_whole(const TableCell& v) { return v.kind == Kind::whole || (v.real == s
 std::string in_quotes(std::string_view text) { return concat('\'', text.substr(0, 40), text.size() > 40 ? "...'" : "'"); }
 
 bool is_image(std::string_view b) {
-  return b.starts_with("\xff\xd8\xff") || b.starts_with("\x89PNG\r\n\x1a\n") || (b.size() > 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP") ||
-         b.starts_with("GIF8") || (b.size() > 14 && b.starts_with("BM") && b.substr(6, 4) == std::string_view("\0\0\0\0", 4));
+  return b.starts_with("\xff\xd8\xff") || b.starts_with("\x89PNG\r\n\x1a\n") ||
+         (b.size() > 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP") || b.starts_with("GIF8") ||
+         (b.size() > 14 && b.starts_with("BM") && b.substr(6, 4) == std::string_view("\0\0\0\0", 4));
 }
 
 void ColumnContents::add(const TableCell& cell, Role role, const CellPlace& place) {
@@ -62,7 +63,8 @@ void ColumnContents::add_value(const TableCell& cell, Role role, const CellPlace
       first_text = place.row();
       image = is_image(v.text);
       if (!image && role != Role::label)
-        place.refuse(concat(in_quotes(v.text), " is no number", role == Role::input ? ": leave the column out (x=...), or write it as numbers" : ""));
+        place.refuse(concat(in_quotes(v.text), " is no number",
+                            role == Role::input ? ": leave the column out (x=...), or write it as numbers" : ""));
     }
   } else {
     ++numbers;
@@ -73,7 +75,8 @@ void ColumnContents::add_value(const TableCell& cell, Role role, const CellPlace
   // Also of numbers: a later text makes them names.
   if (names.size() <= most_classes && cell.kind == Kind::text && names.find(cell.text) == names.end()) names.emplace(cell.text);
   if (!first_text.empty() && cell.kind != Kind::text) place.refuse("a number among texts");
-  if (!first_text.empty() && names.size() > most_classes) place.refuse(concat("more than ", most_classes, " different texts are no classes"));
+  if (!first_text.empty() && names.size() > most_classes)
+    place.refuse(concat("more than ", most_classes, " different texts are no classes"));
 }
 
 }  // namespace tandem

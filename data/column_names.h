@@ -12,8 +12,8 @@ namespace tandem {
 
 class ColumnNames {
  public:
-  // False: there was one of that name, which stays the one that is found. Fails (data), beginning with `where`, on more columns, or longer names, than
-  // are read.
+  // False: there was one of that name, which stays the one that is found. Fails (data), beginning with `where`, on more columns, or longer
+  // names, than are read.
   bool add(std::string name, std::string_view where) {
     if (names_.size() == data_limits::columns) fail(ExitCode::data, where, ": more than ", data_limits::columns, " columns");
     if ((bytes_ += name.size()) > data_limits::column_names)

@@ -15,7 +15,8 @@ std::string lower(std::string s) {
 
 class Chooser {
  public:
-  Chooser(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns, const std::vector<bool>& images, const std::string& file)
+  Chooser(const Spec& spec, const DataRequest& request, const std::vector<std::string>& columns, const std::vector<bool>& images,
+          const std::string& file)
       : spec_(spec), request_(request), columns_(columns), images_(images), file_(file), used_(columns.size()) {
     for (std::size_t i = 0; i < columns.size(); ++i) places_.try_emplace(columns[i], i);
   }
@@ -54,12 +55,15 @@ class Chooser {
         if (!used_[i]) rest.push_back(i);
         if (!used_[i] && i < images_.size() && images_[i]) images.push_back(i);
       }
-      if (images.size() > 1) fail(ExitCode::data, file_, ": '", columns_[images[0]], "' and '", columns_[images[1]], "' both hold images: x=COLUMN says which");
+      if (images.size() > 1)
+        fail(ExitCode::data, file_, ": '", columns_[images[0]], "' and '", columns_[images[1]], "' both hold images: x=COLUMN says which");
       if (!images.empty()) rest = images;
       const Field input = request_.inputs.empty() ? Field{.name = "x", .sample = {DType::undefined, {}}} : request_.inputs[0];
       if (rest.empty()) fail(ExitCode::data, file_, ": no column is left for the model's input; it has ", list());
       if (request_.inputs.size() <= 1) {
-        assumed += concat(", input ", rest.size() == 1 ? concat("'", columns_[rest[0]], "'") : concat(rest.size() == columns_.size() ? "all " : "the other ", rest.size(), " columns"));
+        assumed +=
+            concat(", input ", rest.size() == 1 ? concat("'", columns_[rest[0]], "'")
+                                                : concat(rest.size() == columns_.size() ? "all " : "the other ", rest.size(), " columns"));
         add({input.name, Role::input, rest, input.sample});
       }
     }
@@ -107,14 +111,19 @@ class Chooser {
   bool add_of_lengths(const Field& input, std::string& assumed) {
     const std::string name = lower(input.name);
     const auto named = [&](std::string_view part) { return name.find(part) != std::string::npos; };
-    const bool mask = named("mask") && input.sample.shape.rank() == 1, length = !mask && (named("length") || named("_lens")) && input.sample.shape.elements() == 1;
+    const bool mask = named("mask") && input.sample.shape.rank() == 1,
+               length = !mask && (named("length") || named("_lens")) && input.sample.shape.elements() == 1;
     if (!mask && !length) return false;
     const auto of = std::find_if(fields_.begin(), fields_.end(), [&](const ColumnField& f) {
-      return f.role == Role::input && f.columns.size() == 1 && f.of_lengths == OfLengths::none && (mask ? f.wanted.shape == input.sample.shape : f.wanted.shape.rank() == 1);
+      return f.role == Role::input && f.columns.size() == 1 && f.of_lengths == OfLengths::none &&
+             (mask ? f.wanted.shape == input.sample.shape : f.wanted.shape.rank() == 1);
     });
     if (of == fields_.end()) return false;
     const OfLengths kind = length ? OfLengths::length : named("padding") ? OfLengths::padding_mask : OfLengths::mask;
-    assumed += concat(", input '", input.name, "' ", length ? "how many numbers '" : kind == OfLengths::mask ? "1 where there are numbers, 0 where there are none, in '" : "0 where there are numbers, 1 where there are none, in '",
+    assumed += concat(", input '", input.name, "' ",
+                      length                    ? "how many numbers '"
+                      : kind == OfLengths::mask ? "1 where there are numbers, 0 where there are none, in '"
+                                                : "0 where there are numbers, 1 where there are none, in '",
                       columns_[of->columns[0]], "'");
     fields_.push_back({input.name, Role::input, of->columns, input.sample, kind});
     return true;
@@ -134,11 +143,13 @@ class Chooser {
       fail(ExitCode::data, file_, ": y=COLUMN says which holds the labels; it has ", list());
     }
     // A table of inputs alone, as prediction takes it.
-    const bool counted = !inputs_known && request_.inputs.size() == 1 && static_cast<std::int64_t>(rest.size()) == request_.inputs[0].sample.shape.elements();
+    const bool counted = !inputs_known && request_.inputs.size() == 1 &&
+                         static_cast<std::int64_t>(rest.size()) == request_.inputs[0].sample.shape.elements();
     if (fitting.empty() && (counted || rest.empty() || (!inputs_known && rest.size() == 1))) return;
     const std::size_t at = fitting.size() == 1 ? fitting[0] : fitting.empty() ? rest.back() : columns_.size();
     if (at == columns_.size())
-      fail(ExitCode::data, file_, ": '", columns_[fitting[0]], "' and '", columns_[fitting[1]], "' could both be the labels: y=COLUMN says which");
+      fail(ExitCode::data, file_, ": '", columns_[fitting[0]], "' and '", columns_[fitting[1]],
+           "' could both be the labels: y=COLUMN says which");
     assumed += concat(", labels ", fitting.empty() ? "the last column '" : "'", columns_[at], "'");
     add({"y", Role::label, {at}, request_.label});
   }

@@ -1,7 +1,7 @@
 // Which columns of a table (CSV, JSON lines, Parquet) become which fields: as a data set's options say, else by rules that are
 // told in a note:
-//   x=a,b,c     the columns of the only input; INPUT=a,b of the input of that name; else columns named as inputs, else the one of images, else all others
-//   y=d         the labels (several columns: one label each of so many numbers); y.NAME=d: labels called NAME, of several;
+//   x=a,b,c     the columns of the only input; INPUT=a,b of the input of that name; else columns named as inputs, else the one of images,
+//   else all others y=d         the labels (several columns: one label each of so many numbers); y.NAME=d: labels called NAME, of several;
 //               else a column named label, target, class, cls or y, else the last one
 //   weight=w    how much a sample counts; else a column named sample_weight
 // A model's input that goes by the name of a mask or of lengths and has no column is made from the lengths of an input's lists.

@@ -55,11 +55,13 @@ class CsvFile final : public TableFile {
     for (std::uint64_t begin = line; record(reader, line); begin = line) {
       if (fields_ == 1 && text_[0].empty() && !quoted_[0] && columns_.size() > 1) continue;  // an empty line
       if (fields_ != columns_.size())
-        fail(ExitCode::data, file_.name(), ": line ", begin, " has ", fields_, fields_ == 1 ? " field" : " fields", ", the header has ", columns_.size());
+        fail(ExitCode::data, file_.name(), ": line ", begin, " has ", fields_, fields_ == 1 ? " field" : " fields", ", the header has ",
+             columns_.size());
       for (std::size_t i = 0; i < fields_; ++i) {
         if (!wanted[i]) continue;
         const char first = text_[i].empty() ? ' ' : text_[i][0];
-        const bool none = !quoted_[i] && (first < '0' || first > '9') && std::find(std::begin(missing_texts), std::end(missing_texts), trimmed(text_[i])) != std::end(missing_texts);
+        const bool none = !quoted_[i] && (first < '0' || first > '9') &&
+                          std::find(std::begin(missing_texts), std::end(missing_texts), trimmed(text_[i])) != std::end(missing_texts);
         row[i].kind = none ? TableCell::Kind::missing : TableCell::Kind::text;
         row[i].text = text_[i];
       }

@@ -27,7 +27,8 @@ std::vector<std::string> without_braces(const std::string& pattern) {
   std::vector<std::string> middles = split(inner, ',');
   if (const std::size_t dots = inner.find(".."); dots != std::string::npos) {
     const std::string first = inner.substr(0, dots), last = inner.substr(dots + 2);
-    const std::int64_t from = parse_integer(first, concat("data '", pattern, "'")), to = parse_integer(last, concat("data '", pattern, "'"));
+    const std::int64_t from = parse_integer(first, concat("data '", pattern, "'")),
+                       to = parse_integer(last, concat("data '", pattern, "'"));
     if (from < 0 || to < from || to - from >= static_cast<std::int64_t>(most_files))
       fail(ExitCode::usage, "data '", pattern, "': {", inner, "} is no range of at most ", most_files, " numbers");
     middles.clear();
@@ -94,7 +95,8 @@ DataFile::DataFile(const std::filesystem::path& path) : name_(path.string()), fi
 void DataFile::append(std::span<const std::byte> bytes, std::uint64_t stored) {
   unpacked_->append(bytes);
   if (unpacked_->size() > inflated_limit(stored))
-    fail(ExitCode::data, name_, ": its ", stored, " bytes grow beyond ", inflated_limit(stored), " bytes: such a file is only read uncompressed");
+    fail(ExitCode::data, name_, ": its ", stored, " bytes grow beyond ", inflated_limit(stored),
+         " bytes: such a file is only read uncompressed");
 }
 
 void DataFile::gunzip(std::uint64_t stored) {
@@ -144,7 +146,8 @@ void DataFile::unzstd(std::uint64_t stored) {
     for (bool full = true; from.pos < from.size || (full && left != 0);) {
       ZSTD_outBuffer into{out.data(), out.size(), 0};
       left = ZSTD_decompressStream(context.get(), &into, &from);
-      if (ZSTD_isError(left)) fail(ExitCode::data, name_, ": the zstd data is damaged near byte ", offset - in.size() + from.pos, ": ", ZSTD_getErrorName(left));
+      if (ZSTD_isError(left))
+        fail(ExitCode::data, name_, ": the zstd data is damaged near byte ", offset - in.size() + from.pos, ": ", ZSTD_getErrorName(left));
       append(std::span(out).first(into.pos), stored);
       full = into.pos == into.size;
     }

@@ -162,7 +162,9 @@ std::string fingerprint(const Dataset& data) {
   }
   std::int64_t sample_bytes = 0;
   constexpr std::int64_t file_bytes = std::int64_t{1} << 16;  // an image's, about
-  const auto bytes_of = [](const Field& f) { return f.encoded ? file_bytes : f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype)); };
+  const auto bytes_of = [](const Field& f) {
+    return f.encoded ? file_bytes : f.sample.shape.elements() * static_cast<std::int64_t>(size_of(f.sample.dtype));
+  };
   for (const Field& f : data.fields()) sample_bytes += bytes_of(f);
   const std::int64_t wanted = std::min(data.size(), std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, sample_bytes)));
   std::vector<std::int64_t> samples;

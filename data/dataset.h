@@ -106,7 +106,9 @@ class Subset final : public Dataset {
   std::map<std::string, Tensor> constants() const override { return whole_.constants(); }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
   void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const override;
-  std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override { return whole_.length(field, samples_[static_cast<std::size_t>(sample)]); }
+  std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override {
+    return whole_.length(field, samples_[static_cast<std::size_t>(sample)]);
+  }
   bool follows_request() const override { return whole_.follows_request(); }
   std::string describe(std::int64_t sample) const override;
   std::vector<std::string> classes(std::size_t field) const override { return whole_.classes(field); }
@@ -140,7 +142,8 @@ struct DataRequest {
   // What the model's classes (characters) were called by the data it was trained on: names have these indices again. Data that
   // has others is refused, or, where it is to be trained on, numbered anew.
   std::vector<std::string> class_names;
-  std::map<std::string, double> means;  // as the data that the model was trained on had them (Dataset::means); used where it is not to train
+  // as the data that the model was trained on had them (Dataset::means); used where it is not to train
+  std::map<std::string, double> means;
   bool training = true;
   // The parts that are wanted, the first that there is; empty: all. Files of others are not read.
   std::vector<std::string> parts;

@@ -39,7 +39,9 @@ std::vector<Point> flatten(const Stroke& stroke) {
   if (!stroke.smooth) return p;
   constexpr int pieces = 5;
   std::vector<Point> out{p.front()};
-  const auto at = [&](std::ptrdiff_t i) { return p[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(i, 0, static_cast<std::ptrdiff_t>(p.size()) - 1))]; };
+  const auto at = [&](std::ptrdiff_t i) {
+    return p[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(i, 0, static_cast<std::ptrdiff_t>(p.size()) - 1))];
+  };
   for (std::ptrdiff_t i = 0; i + 1 < static_cast<std::ptrdiff_t>(p.size()); ++i) {
     const Point a = at(i - 1), b = at(i), c = at(i + 1), d = at(i + 2);
     for (int k = 1; k <= pieces; ++k) {

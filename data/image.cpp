@@ -140,7 +140,8 @@ void decode_pnm(std::span<const std::byte> file, const ImageRequest& request, co
   const std::uint64_t channels = at(1) == '6' ? 3 : 1, values = height * width * channels, each = most > 255 ? 2 : 1;
   ++i;
   if (i > file.size() || file.size() - i < values * each)
-    place.broken(concat("the file ends too early: ", width, 'x', height, " pixels take ", values * each, " bytes, ", file.size() - std::min(i, file.size()), " follow"));
+    place.broken(concat("the file ends too early: ", width, 'x', height, " pixels take ", values * each, " bytes, ",
+                        file.size() - std::min(i, file.size()), " follow"));
   if (request.header_only) return;
   place.take_room(height, width, 3);
   to.reshape(static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), static_cast<std::int64_t>(channels));
@@ -178,7 +179,8 @@ void decode_image(std::span<const std::byte> file, const ImageRequest& request, 
       if (text.rfind(f.ends) == std::string_view::npos) ImagePlace{where, f.name, room}.broken("the file ends too early");
       return;
     }
-    if (f.library) fail(ExitCode::data, where, ": a ", f.name, ", for which this tandem was built without ", f.library, "; it reads ", image_formats());
+    if (f.library)
+      fail(ExitCode::data, where, ": a ", f.name, ", for which this tandem was built without ", f.library, "; it reads ", image_formats());
     fail(ExitCode::data, where, ": a ", f.name, ", which is not read: convert it to one of ", image_formats());
   }
   fail(ExitCode::data, where, ": not an image (", image_formats(), ')', it_is(text));

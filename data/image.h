@@ -73,7 +73,8 @@ struct Box {
 // The box of `from`, resized, the width first.
 void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, Image& to, Filter filter = Filter::bilinear);
 // Of such a result this window alone.
-void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to, Filter filter = Filter::bilinear);
+void resize_image(const Image& from, const Box& box, std::int64_t height, std::int64_t width, const Box& window, Image& to,
+                  Filter filter = Filter::bilinear);
 
 // The box in the middle, as torchvision's CenterCrop has it; it must not be larger than the image.
 Box centre_box(std::int64_t height, std::int64_t width, std::int64_t box_height, std::int64_t box_width);

@@ -16,7 +16,8 @@ void decode_webp(std::span<const std::byte> file, const ImageRequest& request, c
   constexpr std::uint64_t of_library = 4;  // a pixel, where it is lossless
   place.take_room(static_cast<std::uint64_t>(features.height), static_cast<std::uint64_t>(features.width), 3 + of_library);
   to.reshape(features.height, features.width, 3);
-  if (!WebPDecodeRGBInto(bytes, file.size(), to.pixels.data(), to.pixels.size(), 3 * features.width)) place.broken("it is truncated or damaged");
+  if (!WebPDecodeRGBInto(bytes, file.size(), to.pixels.data(), to.pixels.size(), 3 * features.width))
+    place.broken("it is truncated or damaged");
 }
 
 }  // namespace tandem

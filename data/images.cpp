@@ -115,13 +115,19 @@ class ImageFolder final : public Dataset {
         labels_.push_back(at - classes_.begin());
       }
     }
-    if (files_.empty()) fail(ExitCode::data, folder_.string(), ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm (folders called train, val, valid, validation and test are parts of the data, not classes)");
+    if (files_.empty())
+      fail(ExitCode::data, folder_.string(),
+           ": no images in it: expected a folder a class, with files that end in .jpg, .png, .webp, .ppm or .pgm (folders called train, "
+           "val, valid, validation and test are parts of the data, not classes)");
     if (const std::string note = finder.note(); !note.empty()) notes_.push_back(concat(name_, ": ", note));
-    if (!empty.empty()) notes_.push_back(concat(folder_.string(), ": no images of the class", empty.find(',') == std::string::npos ? " " : "es ", empty));
+    if (!empty.empty())
+      notes_.push_back(concat(folder_.string(), ": no images of the class", empty.find(',') == std::string::npos ? " " : "es ", empty));
     fields_.push_back(image_field());
     fields_.push_back({.name = "labels", .role = Role::label, .sample = {DType::int64, {}}});
   }
-  static Field image_field() { return {.name = "images", .sample = {DType::uint8, {}}, .axes = Axes::channels_last, .pixels = true, .encoded = true}; }
+  static Field image_field() {
+    return {.name = "images", .sample = {DType::uint8, {}}, .axes = Axes::channels_last, .pixels = true, .encoded = true};
+  }
   static std::string list_of(const std::vector<std::string>& names) {
     constexpr std::size_t most = 10;
     std::string text;
@@ -196,7 +202,8 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   }
   if (!fs::is_directory(root, error)) fail(ExitCode::io, root.string(), fs::exists(root, error) ? ": not a folder" : ": no such folder");
   std::map<std::string, fs::path, std::less<>> parts;
-  for (const auto& [folder, part] : {std::pair{"train", "train"}, {"val", "validation"}, {"valid", "validation"}, {"validation", "validation"}, {"test", "test"}})
+  for (const auto& [folder, part] :
+       {std::pair{"train", "train"}, {"val", "validation"}, {"valid", "validation"}, {"validation", "validation"}, {"test", "test"}})
     if (fs::is_directory(root / folder, error))
       if (const auto [it, added] = parts.try_emplace(part, root / folder); !added)
         fail(ExitCode::data, root.string(), ": has both ", it->second.filename().string(), "/ and ", folder, '/');
@@ -218,8 +225,11 @@ Splits open_images(const Spec& spec, const DataRequest& request) {
   // Classes have their numbers by their names' order: of the model that was trained, else of the training part.
   const fs::path& first = parts.contains("train") ? parts["train"] : parts.begin()->second;
   std::vector<std::string> classes = folders_in(first);
-  const auto known = [&](const std::string& name) { return std::find(request.class_names.begin(), request.class_names.end(), name) != request.class_names.end(); };
-  if (!request.class_names.empty() && (!request.training || std::all_of(classes.begin(), classes.end(), known))) classes = request.class_names;
+  const auto known = [&](const std::string& name) {
+    return std::find(request.class_names.begin(), request.class_names.end(), name) != request.class_names.end();
+  };
+  if (!request.class_names.empty() && (!request.training || std::all_of(classes.begin(), classes.end(), known)))
+    classes = request.class_names;
   const auto there = [&](std::string_view part) { return parts.find(part) != parts.end(); };
   for (const auto& [part, to] : {std::pair{"train", &splits.train}, {"validation", &splits.validation}, {"test", &splits.test}})
     if (there(part) && wants_part(request, part, there))

@@ -59,14 +59,16 @@ class JsonLines final : public TableFile {
       else
         columns_.add(prefix + key, file_.name());
   }
-  void fill(const Json& object, const std::string& prefix, const std::vector<bool>& wanted, std::vector<TableCell>& row, std::uint64_t line) const {
+  void fill(const Json& object, const std::string& prefix, const std::vector<bool>& wanted, std::vector<TableCell>& row,
+            std::uint64_t line) const {
     for (const auto& [key, value] : object.object()) {
       if (value.is_object()) {
         fill(value, prefix + key + '.', wanted, row, line);
         continue;
       }
       const std::size_t at = columns_.find(prefix + key);
-      if (at < columns_.size() && wanted[at]) row[at] = cell_of_json(value, [&, &key = key] { return concat(file_.name(), ": line ", line, ", column '", prefix, key, '\''); });
+      if (at < columns_.size() && wanted[at])
+        row[at] = cell_of_json(value, [&, &key = key] { return concat(file_.name(), ": line ", line, ", column '", prefix, key, '\''); });
     }
   }
 

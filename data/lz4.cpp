@@ -30,7 +30,8 @@ bool unpack_lz4(std::string_view s, std::string& to) {
     s.remove_prefix(literals);
     if (s.empty()) break;
     if (s.size() < 2) return false;
-    const std::size_t back = static_cast<std::size_t>(static_cast<unsigned char>(s[0])) | static_cast<std::size_t>(static_cast<unsigned char>(s[1])) << 8;
+    const std::size_t back =
+        static_cast<std::size_t>(static_cast<unsigned char>(s[0])) | static_cast<std::size_t>(static_cast<unsigned char>(s[1])) << 8;
     s.remove_prefix(2);
     const std::size_t match = length(token & 15, good) + least_match;
     if (!good || back == 0 || back > at || match > to.size() - at) return false;

@@ -153,7 +153,8 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what) {
 
 std::string npy_of(const Tensor& tensor) {
   if (is_small_float(tensor.dtype())) return npy_of(tensor.cast(DType::float32));
-  if (is_small(tensor.dtype())) return npy_of(tensor.cast(tensor.dtype() == DType::int4 || tensor.dtype() == DType::int2 ? DType::int8 : DType::uint8));
+  if (is_small(tensor.dtype()))
+    return npy_of(tensor.cast(tensor.dtype() == DType::int4 || tensor.dtype() == DType::int2 ? DType::int8 : DType::uint8));
   std::string_view code;
   for (const TypeRow& row : types)
     if (row.dtype == tensor.dtype()) code = row.code;

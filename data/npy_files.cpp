@@ -60,7 +60,8 @@ class Arrays final : public Dataset {
       Shape here = h.shape, there = first.shape;
       here[0] = there[0] = 0;
       if (h.dtype() != first.dtype() || here != there)
-        fail(ExitCode::data, path, ": ", TensorType{h.dtype(), h.shape}, ", the first of its shards is ", TensorType{first.dtype(), first.shape});
+        fail(ExitCode::data, path, ": ", TensorType{h.dtype(), h.shape}, ", the first of its shards is ",
+             TensorType{first.dtype(), first.shape});
       array.ends.push_back((array.ends.empty() ? 0 : array.ends.back()) + array.files.back()->size());
     }
     const NpyHeader& first = array.files[0]->header();
@@ -148,12 +149,16 @@ Field array_field(std::string name, DType dtype, const Shape& shape) {
 Splits open_npy_files(const Spec& spec, const DataRequest& request) {
   allow_columns(spec, request, {"val", "test"}, true);
   const auto argument = [&](std::string_view part) {
-    return part == "train" ? spec.argument : part == "validation" ? spec.text("val", "") : part == "test" ? spec.text("test", "") : std::string();
+    return part == "train"        ? spec.argument
+           : part == "validation" ? spec.text("val", "")
+           : part == "test"       ? spec.text("test", "")
+                                  : std::string();
   };
   Splits splits;
   for (auto [part, to] : {std::pair{"train", &splits.train}, {"validation", &splits.validation}, {"test", &splits.test}})
     if (part == std::string_view("train") || !argument(part).empty())
-      if (wants_part(request, part, [&](std::string_view p) { return !argument(p).empty(); })) *to = open_part(spec, request, argument(part), part);
+      if (wants_part(request, part, [&](std::string_view p) { return !argument(p).empty(); }))
+        *to = open_part(spec, request, argument(part), part);
   return splits;
 }
 

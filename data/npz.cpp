@@ -53,7 +53,8 @@ class Reader {
       name.resize(name.size() - 4);
       if (!name.ends_with(part_.ending)) continue;
       name.resize(name.size() - part_.ending.size());
-      if (!part_.ending.empty() || std::none_of(std::begin(endings), std::end(endings), [&](std::string_view e) { return name.ends_with(e); }))
+      if (!part_.ending.empty() ||
+          std::none_of(std::begin(endings), std::end(endings), [&](std::string_view e) { return name.ends_with(e); }))
         unused_.insert(name);
     }
   }
@@ -92,17 +93,19 @@ class Reader {
     for (const char* name : {"sample_weight", "sample_weights"})
       if (weight_.empty() && unused_.erase(name)) weight_ = name;
     if (lacking.size() == 1 && unused_.size() == 1 && !inputs.empty()) {
-      notes_.push_back(concat(path_, ": the model's input '", lacking[0]->name, "' takes the array '", *unused_.begin(), "' (", lacking[0]->name, "=ARRAY names another)"));
+      notes_.push_back(concat(path_, ": the model's input '", lacking[0]->name, "' takes the array '", *unused_.begin(), "' (",
+                              lacking[0]->name, "=ARRAY names another)"));
       inputs.emplace_back(lacking[0]->name, *unused_.begin());
       unused_.clear();
       lacking.clear();
     }
     if (inputs.empty()) return nullptr;
     if (unused_.count("class_weight"))
-      fail(ExitCode::data, path_, ": holds class_weight", part_.ending, ", which is no array of samples: leave it out; how much classes count is told to training itself");
+      fail(ExitCode::data, path_, ": holds class_weight", part_.ending,
+           ", which is no array of samples: leave it out; how much classes count is told to training itself");
     if (!lacking.empty())
-      fail(ExitCode::data, path_, ": no array ", lacking[0]->name, part_.ending, " for the model's input '", lacking[0]->name, "' ", lacking[0]->sample, ": ", lacking[0]->name,
-           "=ARRAY names another; not used are ", list(unused_));
+      fail(ExitCode::data, path_, ": no array ", lacking[0]->name, part_.ending, " for the model's input '", lacking[0]->name, "' ",
+           lacking[0]->sample, ": ", lacking[0]->name, "=ARRAY names another; not used are ", list(unused_));
 
     for (const auto& [name, array] : inputs) {
       Tensor values = load(array);
@@ -119,13 +122,15 @@ class Reader {
  private:
   std::string take(const std::string& array) {
     if (!archives_[0]->has(concat(array, part_.ending, ".npy")))
-      fail(ExitCode::usage, path_, ": no array '", array, part_.ending, "'", suggestion(array, std::vector<std::string>(unused_.begin(), unused_.end())));
+      fail(ExitCode::usage, path_, ": no array '", array, part_.ending, "'",
+           suggestion(array, std::vector<std::string>(unused_.begin(), unused_.end())));
     unused_.erase(array);
     return array;
   }
   Tensor load(const std::string& array) {
     std::vector<Tensor> parts;
-    for (const auto& archive : archives_) parts.push_back(parse_npy(archive->read(concat(array, part_.ending, ".npy")), concat(path_, ": ", array, part_.ending)));
+    for (const auto& archive : archives_)
+      parts.push_back(parse_npy(archive->read(concat(array, part_.ending, ".npy")), concat(path_, ": ", array, part_.ending)));
     return joined(parts, concat(path_, ": ", array, part_.ending));
   }
   // Fails (data) where the number of samples differs from the fields before: arrays in a model's own order of axes are found by that.
@@ -190,7 +195,9 @@ Splits open_npz(const Spec& spec, const DataRequest& request) {
   allow_columns(spec, request, {"val", "test"}, true);
   if (spec.argument.empty()) fail(ExitCode::usage, "data 'npz' needs a file: npz:FILE");
   Archives archives = open_archives(spec.argument);
-  const auto read = [&](std::string_view name, std::string ending) { return Reader(archives, spec, request, spec.argument, {name, std::move(ending)}).read(); };
+  const auto read = [&](std::string_view name, std::string ending) {
+    return Reader(archives, spec, request, spec.argument, {name, std::move(ending)}).read();
+  };
   Splits splits{.train = read("train", "_train"), .validation = read("validation", "_val"), .test = read("test", "_test")};
   if (!splits.train) splits.train = read("samples", "");
   for (auto [key, part] : {std::pair{"val", &splits.validation}, {"test", &splits.test}}) {

@@ -54,12 +54,16 @@ Hsv hsv_of(const std::uint8_t* p) {
   const float rc = static_cast<float>(top - r) / range, gc = static_cast<float>(top - g) / range, bc = static_cast<float>(top - b) / range;
   const float sixth = r == top ? bc - gc : g == top ? static_cast<float>(2.0 + rc - bc) : static_cast<float>(4.0 + gc - rc);
   const auto h = static_cast<float>(std::fmod(sixth / 6.0 + 1.0, 1.0));
-  return {clip(std::trunc(h * 255.0)), clip(std::trunc(static_cast<float>(range / static_cast<float>(top)) * 255.0)), static_cast<std::uint8_t>(top)};
+  return {clip(std::trunc(h * 255.0)), clip(std::trunc(static_cast<float>(range / static_cast<float>(top)) * 255.0)),
+          static_cast<std::uint8_t>(top)};
 }
 void set_rgb(std::uint8_t* p, const Hsv& c) {
-  const auto v = static_cast<float>(c.v), s = static_cast<float>(c.s / 255.0), h = static_cast<float>(c.h * 6.0 / 255.0), part = h - std::floor(h);
-  const std::uint8_t low = clip(std::round(v * (1.0 - s))), falls = clip(std::round(v * (1.0 - s * part))), rises = clip(std::round(v * (1.0 - s * (1.0 - part))));
-  const std::array<std::array<std::uint8_t, 3>, 6> sixths{{{c.v, rises, low}, {falls, c.v, low}, {low, c.v, rises}, {low, falls, c.v}, {rises, low, c.v}, {c.v, low, falls}}};
+  const auto v = static_cast<float>(c.v), s = static_cast<float>(c.s / 255.0), h = static_cast<float>(c.h * 6.0 / 255.0),
+             part = h - std::floor(h);
+  const std::uint8_t low = clip(std::round(v * (1.0 - s))), falls = clip(std::round(v * (1.0 - s * part))),
+                     rises = clip(std::round(v * (1.0 - s * (1.0 - part))));
+  const std::array<std::array<std::uint8_t, 3>, 6> sixths{
+      {{c.v, rises, low}, {falls, c.v, low}, {low, c.v, rises}, {low, falls, c.v}, {rises, low, c.v}, {c.v, low, falls}}};
   std::copy_n(c.s == 0 ? std::array{c.v, c.v, c.v}.begin() : sixths[static_cast<std::size_t>(std::floor(h)) % 6].begin(), 3, p);
 }
 
@@ -99,7 +103,8 @@ void sharpness(Image& image, double factor) {
       const std::uint8_t* p = from.pixels.data() + y * row + x;
       float sum = 0.5F;
       for (const std::ptrdiff_t line : {row, std::ptrdiff_t{0}, -row})
-        for (const std::ptrdiff_t at : {-step, std::ptrdiff_t{0}, step}) sum += static_cast<float>(p[line + at]) * (line == 0 && at == 0 ? middle : side);
+        for (const std::ptrdiff_t at : {-step, std::ptrdiff_t{0}, step})
+          sum += static_cast<float>(p[line + at]) * (line == 0 && at == 0 ? middle : side);
       image.pixels[static_cast<std::size_t>(y * row + x)] = between(static_cast<int>(clip(sum)), *p, static_cast<float>(factor));
     }
 }
@@ -177,7 +182,8 @@ void transform_linear(const Image& from, const Affine& m, Image& image) {
         std::fill_n(to, channels, std::uint8_t{0});
         continue;
       }
-      const double left = std::floor(in_x - 0.5), top = std::floor(in_y - 0.5), right_share = in_x - 0.5 - left, low_share = in_y - 0.5 - top;
+      const double left = std::floor(in_x - 0.5), top = std::floor(in_y - 0.5), right_share = in_x - 0.5 - left,
+                   low_share = in_y - 0.5 - top;
       const auto inside = [](double at, std::int64_t size) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(at), 0, size - 1); };
       const std::uint8_t *upper = pixel(inside(top, from.height), 0), *lower = pixel(inside(top + 1, from.height), 0);
       const std::int64_t first = inside(left, from.width) * channels, second = inside(left + 1, from.width) * channels;

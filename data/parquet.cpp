@@ -1,5 +1,6 @@
 // parquet:SHARDS: Apache Parquet files as pyarrow and pandas write them: columns of numbers, booleans, text and image files, lists of
-// one length, and members of structs (image.bytes); decimals are numbers, times of 96 bits nanoseconds since 1970; nulls are missing values.
+// one length, and members of structs (image.bytes); decimals are numbers, times of 96 bits nanoseconds since 1970; nulls are missing
+// values.
 // A row group's wanted columns are in memory at a time; what a pass over the file may take: limits.h. What columns become, and the bound
 // on memory beyond that: table.h. Source: parquet.thrift, Apache Parquet 2.10.
 #include <algorithm>
@@ -112,7 +113,8 @@ class ParquetFile final : public TableFile {
     definition += kind != required;
     repetition += kind == repeated;
     if (children < 0 || static_cast<std::uint64_t>(children) > schema.size()) bad("its schema is damaged");
-    const bool hidden = root || kind == repeated || (in_list && (e[4].text == "element" || e[4].text == "item" || e[4].text == "array_element"));
+    const bool hidden =
+        root || kind == repeated || (in_list && (e[4].text == "element" || e[4].text == "item" || e[4].text == "array_element"));
     std::string own = hidden && !(kind == repeated && name.empty()) ? name : concat(name, name.empty() ? "" : ".", e[4].text);
     if (children > 0) {
       for (std::int64_t i = 0; i < children; ++i) add_leaves(schema, own, definition, repetition, in_list || kind == repeated, depth + 1);
@@ -120,13 +122,16 @@ class ParquetFile final : public TableFile {
     }
     ParquetLeaf leaf{.length = e[2].number, .definition = definition, .repetition = repetition};
     const std::int64_t type = e[1].number, converted = e.has(6) ? e[6].number : -1;
-    if (type < 0 || type > static_cast<std::int64_t>(ParquetType::fixed) || !e.has(1)) bad(concat("column '", own, "' has an unknown type"));
+    if (type < 0 || type > static_cast<std::int64_t>(ParquetType::fixed) || !e.has(1))
+      bad(concat("column '", own, "' has an unknown type"));
     leaf.type = static_cast<ParquetType>(type);
     leaf.is_unsigned = converted >= uint8_type && converted <= uint64_type;
     leaf.half = leaf.type == ParquetType::fixed && leaf.length == 2 && e[10].has(float16_type);
-    if (leaf.type == ParquetType::fixed && (leaf.length < 1 || leaf.length > 1 << 20)) bad(concat("column '", own, "' has values of ", leaf.length, " bytes"));
+    if (leaf.type == ParquetType::fixed && (leaf.length < 1 || leaf.length > 1 << 20))
+      bad(concat("column '", own, "' has values of ", leaf.length, " bytes"));
     if (converted == decimal || e[10].has(decimal_type)) leaf.scale = converted == decimal ? e[7].number : e[10][decimal_type][1].number;
-    if (leaf.scale && (*leaf.scale < -max_scale || *leaf.scale > max_scale)) bad(concat("column '", own, "' has decimals of scale ", *leaf.scale));
+    if (leaf.scale && (*leaf.scale < -max_scale || *leaf.scale > max_scale))
+      bad(concat("column '", own, "' has decimals of scale ", *leaf.scale));
     names_.add(own, file_.name());
     leaves_.push_back(leaf);
   }
@@ -146,7 +151,8 @@ class ParquetFile final : public TableFile {
     std::int64_t begin = m[9].number;
     if (m[11].number > 0) begin = std::min(begin, m[11].number);
     const std::int64_t bytes = m[7].number, values = m[5].number;
-    if (begin < 0 || bytes < 0 || values < 0 || static_cast<std::uint64_t>(begin) > file_.size() || static_cast<std::uint64_t>(bytes) > file_.size() - static_cast<std::uint64_t>(begin))
+    if (begin < 0 || bytes < 0 || values < 0 || static_cast<std::uint64_t>(begin) > file_.size() ||
+        static_cast<std::uint64_t>(bytes) > file_.size() - static_cast<std::uint64_t>(begin))
       fail(ExitCode::data, where, ": ", bytes, " bytes from byte ", begin, " on, ", values, " values, of a file of ", file_.size(),
            " bytes");
     if (static_cast<std::uint64_t>(bytes) > pass.unread) fail(ExitCode::data, where, ": its bytes are those of another column, too");
@@ -158,7 +164,9 @@ class ParquetFile final : public TableFile {
 
   static TableCell scalar(const Reader& r, std::size_t i) {
     if (i < r.values.whole.size()) return {.kind = Kind::whole, .whole = r.values.whole[i]};
-    if (i < r.values.real.size()) return r.values.real[i] != r.values.real[i] ? TableCell{} : TableCell{.kind = Kind::real, .real = r.values.real[i]};  // pandas' NaN
+    // pandas' NaN
+    if (i < r.values.real.size())
+      return r.values.real[i] != r.values.real[i] ? TableCell{} : TableCell{.kind = Kind::real, .real = r.values.real[i]};
     return {.kind = Kind::text, .text = r.values.text[i]};
   }
   // False where there are no more rows.

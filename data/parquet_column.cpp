@@ -22,7 +22,16 @@ namespace tandem {
 namespace {
 
 enum Codec { uncompressed, snappy_codec, gzip_codec, zstd_codec = 6, lz4_codec };
-enum Encoding { plain = 0, plain_dictionary = 2, rle = 3, delta_packed = 5, delta_length = 6, delta_bytes = 7, rle_dictionary = 8, byte_stream_split = 9 };
+enum Encoding {
+  plain = 0,
+  plain_dictionary = 2,
+  rle = 3,
+  delta_packed = 5,
+  delta_length = 6,
+  delta_bytes = 7,
+  rle_dictionary = 8,
+  byte_stream_split = 9
+};
 enum PageKind { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
 constexpr std::string_view codec_names[] = {"none", "snappy", "gzip", "LZO", "Brotli", "Hadoop's LZ4", "zstd", "LZ4"};
 
@@ -104,7 +113,8 @@ class Column {
 #ifdef TANDEM_SNAPPY
     if (codec_ == snappy_codec) {
       std::size_t length = 0;
-      if (!snappy::GetUncompressedLength(body.data(), body.size(), &length) || length != size || !snappy::RawUncompress(body.data(), body.size(), to.data()))
+      if (!snappy::GetUncompressedLength(body.data(), body.size(), &length) || length != size ||
+          !snappy::RawUncompress(body.data(), body.size(), to.data()))
         bad("a page is damaged (snappy)");
       return to;
     }
@@ -120,7 +130,8 @@ class Column {
       return to;
     }
     const bool known = codec_ >= 0 && codec_ < static_cast<int>(std::size(codec_names));
-    bad(concat("compressed by ", known ? codec_names[codec_] : "an unknown codec", codec_ == snappy_codec || codec_ == zstd_codec ? ", which this build is without" : "",
+    bad(concat("compressed by ", known ? codec_names[codec_] : "an unknown codec",
+               codec_ == snappy_codec || codec_ == zstd_codec ? ", which this build is without" : "",
                ": write it with snappy, gzip, zstd, lz4 or none"));
   }
 
@@ -199,13 +210,16 @@ class Column {
   void page_2(const Thrift& header, std::string_view body, std::uint64_t size) {
     const std::uint64_t n = counted(header);
     const std::int64_t repetition = header[6].number, definition = header[5].number;
-    if (repetition < 0 || definition < 0 || static_cast<std::uint64_t>(repetition) > body.size() || static_cast<std::uint64_t>(definition) > body.size() - static_cast<std::uint64_t>(repetition))
+    if (repetition < 0 || definition < 0 || static_cast<std::uint64_t>(repetition) > body.size() ||
+        static_cast<std::uint64_t>(definition) > body.size() - static_cast<std::uint64_t>(repetition))
       bad("its levels are cut");
     const auto head = static_cast<std::size_t>(repetition + definition);
     if (size < head) bad("a page's size contradicts itself");
     std::uint64_t there = n;
     if (leaf_.repetition > 0) levels(body.substr(0, static_cast<std::size_t>(repetition)), leaf_.repetition, n, out_.repetition);
-    if (leaf_.definition > 0) there = levels(body.substr(static_cast<std::size_t>(repetition), static_cast<std::size_t>(definition)), leaf_.definition, n, out_.definition);
+    if (leaf_.definition > 0)
+      there = levels(body.substr(static_cast<std::size_t>(repetition), static_cast<std::size_t>(definition)), leaf_.definition, n,
+                     out_.definition);
     const bool packed = !header.has(7) || header[7].number != 0;
     values(packed && size > head ? unpack(body.substr(head), size - head) : body.substr(head), header[4].number, there);
   }
@@ -266,7 +280,8 @@ class Column {
   }
   std::int64_t as_type(std::int64_t v) const {
     if (leaf_.type == ParquetType::int64) return v;
-    return leaf_.is_unsigned ? static_cast<std::int64_t>(static_cast<std::uint32_t>(v)) : static_cast<std::int64_t>(static_cast<std::int32_t>(v));
+    return leaf_.is_unsigned ? static_cast<std::int64_t>(static_cast<std::uint32_t>(v))
+                             : static_cast<std::int64_t>(static_cast<std::int32_t>(v));
   }
 
   void read_plain(std::string_view s, std::uint64_t n, ParquetValues& to) const {
@@ -307,7 +322,8 @@ class Column {
   std::int64_t nanoseconds(std::string_view s) const {
     constexpr std::int64_t first = 2440588, of_day = std::int64_t{86400} * 1'000'000'000, most_days = 106751;
     const std::int64_t day = little<std::int32_t>(s, 8) - first, rest = little<std::int64_t>(s, 0);
-    if (day > most_days || day < -most_days || rest < 0 || rest >= of_day) bad("a time beyond the years 1678 to 2262, in which nanoseconds count");
+    if (day > most_days || day < -most_days || rest < 0 || rest >= of_day)
+      bad("a time beyond the years 1678 to 2262, in which nanoseconds count");
     return day * of_day + rest;
   }
 
@@ -317,7 +333,8 @@ class Column {
     std::uint64_t block = 0, minis = 0, count = 0;
     std::int64_t value = 0;
     if (!read_varint(s, block) || !read_varint(s, minis) || !read_varint(s, count) || !read_zigzag(s, value)) bad("its deltas are cut");
-    if (minis == 0 || block == 0 || block > 1 << 20 || minis > block || block % minis != 0 || block / minis % 8 != 0 || count != n) bad("its deltas contradict themselves");
+    if (minis == 0 || block == 0 || block > 1 << 20 || minis > block || block % minis != 0 || block / minis % 8 != 0 || count != n)
+      bad("its deltas contradict themselves");
     const std::uint64_t each = block / minis;
     std::vector<std::int64_t> out;
     out.reserve(n);
@@ -332,7 +349,8 @@ class Column {
         const std::uint64_t bytes = each / 8 * static_cast<unsigned>(width);
         if (width > 64 || bytes > s.size()) bad("its deltas are cut");
         for (std::uint64_t i = 0; i < each && out.size() < n; ++i) {
-          value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(least) + packed(s, i * static_cast<unsigned>(width), width));
+          value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(least) +
+                                            packed(s, i * static_cast<unsigned>(width), width));
           out.push_back(value);
         }
         s.remove_prefix(bytes);

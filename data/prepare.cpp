@@ -18,7 +18,8 @@ Resizing parse_resizing(std::string_view text) {
   if (const std::size_t comma = text.find(','); comma != std::string_view::npos) {
     const std::string_view filter = text.substr(comma + 1);
     how = text.substr(0, comma);
-    if (filter != "bicubic" && filter != "bilinear") fail(ExitCode::usage, "resize '", text, "': expected bilinear or bicubic behind the comma");
+    if (filter != "bicubic" && filter != "bilinear")
+      fail(ExitCode::usage, "resize '", text, "': expected bilinear or bicubic behind the comma");
     if (filter == "bicubic") r.filter = Filter::bicubic;
   }
   if (how == "crop") return r;

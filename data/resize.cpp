@@ -39,7 +39,8 @@ constexpr Curve curves[] = {  // by Filter
 // Of outputs begin ... begin + wanted - 1 of `to`.
 Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t wanted, Filter filter) {
   const Curve& curve = curves[static_cast<std::size_t>(filter)];
-  const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(1.0, scale), support = curve.support * stretch;
+  const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(1.0, scale),
+               support = curve.support * stretch;
   Taps t;
   t.width = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
   t.weights.resize(static_cast<std::size_t>(wanted) * t.width);
@@ -56,7 +57,8 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_
     }
     for (std::int64_t x = 0; x < high - low; ++x) {
       const double w = weights[static_cast<std::size_t>(x)] / (sum != 0 ? sum : 1);
-      t.weights[static_cast<std::size_t>(i) * t.width + static_cast<std::size_t>(x)] = static_cast<std::int32_t>((w < 0 ? -0.5 : 0.5) + w * (1 << precision));
+      t.weights[static_cast<std::size_t>(i) * t.width + static_cast<std::size_t>(x)] =
+          static_cast<std::int32_t>((w < 0 ? -0.5 : 0.5) + w * (1 << precision));
     }
     t.first.push_back(static_cast<std::int32_t>(low));
     t.count.push_back(static_cast<std::int32_t>(high - low));
@@ -69,10 +71,12 @@ std::uint8_t clip(std::int32_t sum) {
 }
 
 // Rows of an image, each `stride` behind the one before, to rows `out` apart.
-using Across = void (*)(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t* end, const Taps& taps, std::uint8_t* to, std::ptrdiff_t out);
+using Across = void (*)(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t* end, const Taps& taps,
+                        std::uint8_t* to, std::ptrdiff_t out);
 
 template <int channels>
-void across(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t*, const Taps& taps, std::uint8_t* to, std::ptrdiff_t out) {
+void across(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t*, const Taps& taps, std::uint8_t* to,
+            std::ptrdiff_t out) {
   for (std::int64_t y = 0; y < lines; ++y)
     for (std::size_t i = 0; i < taps.first.size(); ++i) {
       const std::uint8_t* p = from + y * stride + static_cast<std::ptrdiff_t>(taps.first[i]) * channels;
@@ -99,7 +103,9 @@ void down_from(std::int64_t x, const std::uint8_t* lines, std::int64_t row, std:
     for (std::int64_t i = 0; i < size; ++i) to[x + i] = clip(sums[i]);
   }
 }
-void down(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to) { down_from(0, lines, row, weights, to); }
+void down(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to) {
+  down_from(0, lines, row, weights, to);
+}
 
 // The same sums by other instructions, where the machine has them.
 struct Loops {
@@ -135,13 +141,16 @@ struct Sums {
 }
 
 // A lane is a row; four rows at once. Of 16 bytes four pixels are used.
-[[gnu::target("avx2")]] void across3_avx2(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t* end, const Taps& taps, std::uint8_t* to, std::ptrdiff_t out) {
+[[gnu::target("avx2")]] void across3_avx2(const std::uint8_t* from, std::ptrdiff_t stride, std::int64_t lines, const std::uint8_t* end,
+                                          const Taps& taps, std::uint8_t* to, std::ptrdiff_t out) {
   constexpr int at_once = 4, beyond = 16;
   const std::size_t outputs = taps.first.size(), quads = (taps.width + 3) / 4;
   std::vector<Pair> weights(outputs * quads * 2);
   for (std::size_t i = 0; i < outputs; ++i)
     for (std::size_t k = 0; k < quads * 2; ++k) {
-      const auto weight = [&](std::size_t tap) { return tap < static_cast<std::size_t>(taps.count[i]) ? taps.weights[i * taps.width + tap] : 0; };
+      const auto weight = [&](std::size_t tap) {
+        return tap < static_cast<std::size_t>(taps.count[i]) ? taps.weights[i * taps.width + tap] : 0;
+      };
       weights[i * quads * 2 + k] = split_pair(weight(2 * k), weight(2 * k + 1));
     }
   const __m256i first = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
@@ -158,12 +167,14 @@ struct Sums {
       for (Sums& s : sums) s = {_mm256_setzero_si256(), _mm256_set1_epi32(1 << (precision - 1))};
       for (std::int32_t k = 0; k < taps.count[i]; k += 4, p += 12, w += 2)
         for (int l = 0; l < 2; ++l) {
-          const __m256i pixels = _mm256_inserti128_si256(_mm256_castsi128_si256(load(p + 2 * l * stride)), load(p + (2 * l + 1) * stride), 1);
+          const __m256i pixels =
+              _mm256_inserti128_si256(_mm256_castsi128_si256(load(p + 2 * l * stride)), load(p + (2 * l + 1) * stride), 1);
           add_products(sums[l], _mm256_shuffle_epi8(pixels, first), w[0]);
           add_products(sums[l], _mm256_shuffle_epi8(pixels, second), w[1]);
         }
       const __m256i words = _mm256_packs_epi32(rounded(sums[0]), rounded(sums[1])), bytes = _mm256_packus_epi16(words, words);
-      const std::int64_t even = _mm_cvtsi128_si64(_mm256_castsi256_si128(bytes)), odd = _mm_cvtsi128_si64(_mm256_extracti128_si256(bytes, 1));
+      const std::int64_t even = _mm_cvtsi128_si64(_mm256_castsi256_si128(bytes)),
+                         odd = _mm_cvtsi128_si64(_mm256_extracti128_si256(bytes, 1));
       const std::int64_t rows[at_once] = {even, odd, even >> 32, odd >> 32};
       for (int l = 0; l < at_once; ++l)  // the byte behind a pixel is written again, but for a line's last
         if (i + 1 < outputs)
@@ -174,7 +185,8 @@ struct Sums {
   }
   across<3>(from + y * stride, stride, lines - y, end, taps, to + y * out, out);
 }
-[[gnu::target("avx2")]] void down_avx2(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights, std::uint8_t* to) {
+[[gnu::target("avx2")]] void down_avx2(const std::uint8_t* lines, std::int64_t row, std::span<const std::int32_t> weights,
+                                       std::uint8_t* to) {
   std::int64_t x = 0;
   for (; x + 16 <= row; x += 16) {
     Sums sums[2];

@@ -15,7 +15,8 @@ FileDescriptor nameless_file(const std::string& what) {
   std::string name = (std::filesystem::temp_directory_path(error) / "tandem_XXXXXX").string();
   FileDescriptor file(error ? -1 : ::mkostemp(name.data(), 0));
   if (file.get() < 0)
-    fail(ExitCode::io, what, " does not fit in memory, and no temporary file can be made as ", name, " (TMPDIR names its folder): ", std::strerror(errno));
+    fail(ExitCode::io, what, " does not fit in memory, and no temporary file can be made as ", name,
+         " (TMPDIR names its folder): ", std::strerror(errno));
   ::unlink(name.c_str());
   return file;
 }

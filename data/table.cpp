@@ -28,8 +28,14 @@ struct Settled {
 
 class Builder {
  public:
-  Builder(const Spec& spec, const DataRequest& request, const OpenTable& open, std::string_view part, const std::string& argument, Settled& settled)
-      : spec_(spec), request_(request), open_(open), name_(concat(spec.name, ':', spec.argument, ", ", part)), files_(files_of(argument)), settled_(settled) {
+  Builder(const Spec& spec, const DataRequest& request, const OpenTable& open, std::string_view part, const std::string& argument,
+          Settled& settled)
+      : spec_(spec),
+        request_(request),
+        open_(open),
+        name_(concat(spec.name, ':', spec.argument, ", ", part)),
+        files_(files_of(argument)),
+        settled_(settled) {
     const std::string missing = spec.text("missing", "");
     drop_ = missing == "drop";
     trained_ = !request.training && !request.means.empty() && (missing.empty() || missing == "mean");
@@ -52,16 +58,22 @@ class Builder {
           for (const std::size_t at : c.columns) places_of_[f] = places_for(c, found_[at]);
     for (std::size_t f = 0; f < chosen_.size(); ++f) {
       const ColumnField& c = chosen_[f];
-      fields.push_back(c.of_lengths == OfLengths::none ? field_of(c, places_of_[f]) : Field{.name = c.name, .role = c.role, .sample = c.wanted});
+      fields.push_back(c.of_lengths == OfLengths::none ? field_of(c, places_of_[f])
+                                                       : Field{.name = c.name, .role = c.role, .sample = c.wanted});
     }
     auto table = std::make_unique<TableRows>(name_, fields);
     if (mean_ && !settled_.there)
       for (std::size_t i = 0; i < found_.size(); ++i) settled_.means.push_back(mean_of(i));
     for (const std::string& file : files_) fill(*table, fields, file);
-    if (table->size() == 0) fail(ExitCode::data, files_[0], ": holds no rows", dropped_ ? concat(" without missing values (", dropped_, " were dropped)") : "");
+    if (table->size() == 0)
+      fail(ExitCode::data, files_[0], ": holds no rows", dropped_ ? concat(" without missing values (", dropped_, " were dropped)") : "");
     if (cut_) notes_.push_back(concat(name_, ": ", cut_, " lists are longer than what the model takes and cut behind (truncate=on)"));
-    if (filled_) notes_.push_back(concat(name_, ": ", filled_, " missing values are ", mean_ ? "their column's mean" : text_of(fill_.value_or(0)), " (", trained_ ? "as the model was trained" : "missing=", ')'));
-    if (dropped_) notes_.push_back(concat(name_, ": ", dropped_, " rows with missing values are left out (missing=drop), ", table->size(), " are kept"));
+    if (filled_)
+      notes_.push_back(concat(name_, ": ", filled_, " missing values are ", mean_ ? "their column's mean" : text_of(fill_.value_or(0)),
+                              " (", trained_ ? "as the model was trained" : "missing=", ')'));
+    if (dropped_)
+      notes_.push_back(
+          concat(name_, ": ", dropped_, " rows with missing values are left out (missing=drop), ", table->size(), " are kept"));
     settled_.there = true;
     std::map<std::string, double> means;
     for (std::size_t i = 0; i < columns_.size() && mean_; ++i)
@@ -139,7 +151,9 @@ class Builder {
       field.sample = {DType::int64, {}};
       return field;
     }
-    if (text) refuse(found_[c.columns[0]].first_text.empty() ? files_[0] : found_[c.columns[0]].first_text, c.columns[0], "text among numbers: several label columns are numbers");
+    if (text)
+      refuse(found_[c.columns[0]].first_text.empty() ? files_[0] : found_[c.columns[0]].first_text, c.columns[0],
+             "text among numbers: several label columns are numbers");
     const DType want = c.wanted.dtype;
     const bool known = want != DType::undefined;
     const DType floats = known && want == DType::float64 ? DType::float64 : DType::float32;
@@ -159,17 +173,26 @@ class Builder {
     const bool known = c.wanted.dtype != DType::undefined, label = c.role == Role::label;
     std::int64_t places = known ? want.elements() : f.width;
     for (std::size_t i = 0; label && i < chosen_.size(); ++i)  // a label a token: as many as the tokens become
-      if (const ColumnContents& input = found_[chosen_[i].columns[0]]; places_of_[i] > 0 && chosen_[i].role == Role::input && input.width == f.width && input.least == f.least) places = places_of_[i];
+      if (const ColumnContents& input = found_[chosen_[i].columns[0]];
+          places_of_[i] > 0 && chosen_[i].role == Role::input && input.width == f.width && input.least == f.least)
+        places = places_of_[i];
     if (!f.lists || (f.other.empty() && (f.width == places || (want.rank() != 1 && !label)))) return 0;
     const bool tokens = known && !is_float(c.wanted.dtype);
-    const bool fills = c.columns.size() == 1 && !f.single && (!known || label || want.rank() == 1) && (label ? request_.label_pad.has_value() : tokens || pad_);
+    const bool fills = c.columns.size() == 1 && !f.single && (!known || label || want.rank() == 1) &&
+                       (label ? request_.label_pad.has_value() : tokens || pad_);
     const std::size_t at = c.columns[0];
     if (!fills && f.other.empty()) return 0;
     if (!fills)
-      refuse(f.other, at, concat(f.other_width, f.single || (known && !label && want.rank() != 1) || c.columns.size() > 1 ? "" : label ? concat(": ", option("ignore_index"), " fills them up") : ": pad=NUMBER fills them up"));
+      refuse(f.other, at,
+             concat(f.other_width, f.single || (known && !label && want.rank() != 1) || c.columns.size() > 1 ? ""
+                                   : label ? concat(": ", option("ignore_index"), " fills them up")
+                                           : ": pad=NUMBER fills them up"));
     if (f.width > places && !truncate_)
-      refuse(f.longest, at, concat("a list of ", f.width, " numbers, the model takes ", places, ": truncate=on cuts such lists behind, ", option("dims"), " may give the model another size"));
-    notes_.push_back(concat(name_, ": '", columns_[at], "' holds lists of ", f.least, " to ", f.width, " numbers: filled up to ", places, " with ", text_of(label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0)),
+      refuse(f.longest, at,
+             concat("a list of ", f.width, " numbers, the model takes ", places, ": truncate=on cuts such lists behind, ", option("dims"),
+                    " may give the model another size"));
+    notes_.push_back(concat(name_, ": '", columns_[at], "' holds lists of ", f.least, " to ", f.width, " numbers: filled up to ", places,
+                            " with ", text_of(label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0)),
                             label ? ", which the loss ignores" : " (pad=)"));
     return places;
   }
@@ -177,7 +200,9 @@ class Builder {
   // Whether these labels, though they look like numbers, are among names that are known already.
   bool knows(const ColumnContents& f) const {
     const std::vector<std::string>& known = settled_.classes.empty() ? request_.class_names : settled_.classes;
-    return !known.empty() && !f.names.empty() && std::all_of(f.names.begin(), f.names.end(), [&](const std::string& n) { return std::find(known.begin(), known.end(), n) != known.end(); });
+    return !known.empty() && !f.names.empty() && std::all_of(f.names.begin(), f.names.end(), [&](const std::string& n) {
+      return std::find(known.begin(), known.end(), n) != known.end();
+    });
   }
 
   void settle_classes(const ColumnField& c) {
@@ -195,7 +220,8 @@ class Builder {
       break;
     }
     if (settled_.classes.empty()) settled_.classes.assign(f.names.begin(), f.names.end());
-    notes_.push_back(concat(name_, ": '", columns_[c.columns[0]], "' holds ", settled_.classes.size(), " classes: ", list_of(settled_.classes)));
+    notes_.push_back(
+        concat(name_, ": '", columns_[c.columns[0]], "' holds ", settled_.classes.size(), " classes: ", list_of(settled_.classes)));
     for (std::size_t i = 0; i < settled_.classes.size(); ++i) places_.emplace(settled_.classes[i], static_cast<std::int64_t>(i));
   }
   static std::string list_of(const std::vector<std::string>& names) {
@@ -219,7 +245,8 @@ class Builder {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (fields[f].encoded) {
           const TableCell& cell = row[chosen_[f].columns[0]];
-          if (cell.kind != Kind::text || !is_image(cell.text)) place_of(chosen_[f].columns[0]).refuse("no JPEG, PNG, WebP, GIF or BMP file, as those before are");
+          if (cell.kind != Kind::text || !is_image(cell.text))
+            place_of(chosen_[f].columns[0]).refuse("no JPEG, PNG, WebP, GIF or BMP file, as those before are");
           table.add_blob(f, cell);
           continue;
         }
@@ -231,7 +258,9 @@ class Builder {
           continue;
         }
         if (places_of_[f] > 0) {
-          append_filled(fields[f], places_of_[f], chosen_[f].role == Role::label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0), first, chosen_[f].columns[0], bytes, place_of(chosen_[f].columns[0]));
+          append_filled(fields[f], places_of_[f],
+                        chosen_[f].role == Role::label ? static_cast<double>(*request_.label_pad) : pad_.value_or(0), first,
+                        chosen_[f].columns[0], bytes, place_of(chosen_[f].columns[0]));
           table.add(f, bytes);
           table.add_length(f, std::min(length_of(first), places_of_[f]));
           continue;
@@ -243,9 +272,12 @@ class Builder {
     });
   }
 
-  static std::int64_t length_of(const TableCell& cell) { return cell.kind == Kind::list ? std::ssize(cell.list) : cell.kind != Kind::missing; }
+  static std::int64_t length_of(const TableCell& cell) {
+    return cell.kind == Kind::list ? std::ssize(cell.list) : cell.kind != Kind::missing;
+  }
 
-  void append_filled(const Field& field, std::int64_t places, double pad, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const CellPlace& place) {
+  void append_filled(const Field& field, std::int64_t places, double pad, const TableCell& value, std::size_t column,
+                     std::vector<std::byte>& to, const CellPlace& place) {
     TableCell number{.kind = Kind::real};
     const std::int64_t length = length_of(value);
     cut_ += length > places;
@@ -258,13 +290,16 @@ class Builder {
   void append_of_lengths(const Field& field, OfLengths kind, const TableCell& value, std::vector<std::byte>& to) {
     const std::int64_t places = field.sample.shape.elements();
     visit_number(field.sample.dtype, [&]<class T>() {
-      const auto put = [&](T v) { to.insert(to.end(), reinterpret_cast<const std::byte*>(&v), reinterpret_cast<const std::byte*>(&v + 1)); };
+      const auto put = [&](T v) {
+        to.insert(to.end(), reinterpret_cast<const std::byte*>(&v), reinterpret_cast<const std::byte*>(&v + 1));
+      };
       if (kind == OfLengths::length) return put(static_cast<T>(length_of(value)));
       for (std::int64_t i = 0; i < places; ++i) put(static_cast<T>((i < length_of(value)) != (kind == OfLengths::padding_mask)));
     });
   }
 
-  void append(const Field& field, bool named, const TableCell& value, std::size_t column, std::vector<std::byte>& to, const CellPlace& place) {
+  void append(const Field& field, bool named, const TableCell& value, std::size_t column, std::vector<std::byte>& to,
+              const CellPlace& place) {
     const auto put = [&](const auto& v) {
       to.resize(to.size() + sizeof v);
       std::memcpy(to.data() + to.size() - sizeof v, &v, sizeof v);
@@ -321,7 +356,10 @@ Splits open_tables(const Spec& spec, const DataRequest& request, const std::vect
   known.insert(known.end(), options.begin(), options.end());
   allow_columns(spec, request, known);
   const auto argument = [&](std::string_view part) {
-    return part == "train" ? spec.argument : part == "validation" ? spec.text("val", "") : part == "test" ? spec.text("test", "") : std::string();
+    return part == "train"        ? spec.argument
+           : part == "validation" ? spec.text("val", "")
+           : part == "test"       ? spec.text("test", "")
+                                  : std::string();
   };
   const auto wanted = [&](std::string_view part) {
     return wants_part(request, part, [&](std::string_view p) { return !argument(p).empty(); });

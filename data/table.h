@@ -41,7 +41,8 @@ class TableFile {
 //   val=FILE, test=FILE       other parts, of the same columns
 //   pad=NUMBER                what fills lists up that are shorter than the model takes (0); of labels it is what the loss ignores
 //   truncate=on               lists that are longer are cut behind, else they are an error
-//   missing=mean|drop|NUMBER  what stands for missing values: the mean of the training part's column, or the row goes; without, they are an error
+//   missing=mean|drop|NUMBER  what stands for missing values: the mean of the training part's column, or the row goes; without, they are an
+//   error
 // FILE as files_of takes it. Labels that are text become classes: their place among the sorted names.
 using OpenTable = std::function<std::unique_ptr<TableFile>(const std::string& file)>;
 Splits open_tables(const Spec& spec, const DataRequest& request, const std::vector<std::string>& options, const OpenTable& open);

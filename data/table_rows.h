@@ -41,7 +41,9 @@ class TableRows final : public Dataset {
     places_.read(static_cast<std::uint64_t>(sample) * sizeof place, sizeof place, reinterpret_cast<std::byte*>(&place));
     return concat(file_of(sample), ": ", place_, ' ', place);
   }
-  std::vector<std::string> classes(std::size_t field) const override { return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{}; }
+  std::vector<std::string> classes(std::size_t field) const override {
+    return static_cast<int>(field) == named_ ? classes_ : std::vector<std::string>{};
+  }
   std::map<std::string, double> means() const override { return means_; }
   std::vector<std::string> notes() const override { return notes_; }
   std::optional<std::int64_t> length(std::size_t field, std::int64_t sample) const override {

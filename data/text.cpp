@@ -66,7 +66,8 @@ class Windows final : public Dataset {
     fields_.push_back({.name = "y", .role = Role::label, .sample = {DType::int64, layout.next_only ? Shape{} : window}});
     for (std::size_t i = 1; i < inputs.size(); ++i) {
       fields_.push_back({.name = inputs[i].name, .sample = {DType::int64, window}});
-      notes_.push_back(concat(name_, ": input '", inputs[i].name, "' is ", is_mask(i + 1) ? "1 everywhere" : "the place within the window"));
+      notes_.push_back(
+          concat(name_, ": input '", inputs[i].name, "' is ", is_mask(i + 1) ? "1 everywhere" : "the place within the window"));
     }
     for (const Stream& s : streams_) {
       const auto tokens = static_cast<std::int64_t>(s.end - s.begin);
@@ -74,8 +75,8 @@ class Windows final : public Dataset {
       ends_.push_back(size_);
     }
     if (size_ == 0)
-      fail(ExitCode::data, streams_[0].file->name(), ": ", streams_[0].end - streams_[0].begin, vocabulary_.empty() ? " bytes" : " characters", " are no window of ",
-           layout.window, " and the one that follows");
+      fail(ExitCode::data, streams_[0].file->name(), ": ", streams_[0].end - streams_[0].begin,
+           vocabulary_.empty() ? " bytes" : " characters", " are no window of ", layout.window, " and the one that follows");
     notes_.push_back(concat(name_, ": ", size_, " windows of ", layout.window, vocabulary_.empty() ? " bytes" : " characters"));
   }
   void add_note(std::string note) { notes_.push_back(std::move(note)); }
@@ -86,7 +87,8 @@ class Windows final : public Dataset {
   std::vector<std::string> classes(std::size_t field) const override { return field < 2 ? vocabulary_ : std::vector<std::string>{}; }
   std::string describe(std::int64_t sample) const override {
     const auto [stream, at] = place(sample);
-    return concat(stream->file->name(), vocabulary_.empty() ? ": bytes " : ": characters ", at, " to ", at + static_cast<std::uint64_t>(layout_.window) - 1);
+    return concat(stream->file->name(), vocabulary_.empty() ? ": bytes " : ": characters ", at, " to ",
+                  at + static_cast<std::uint64_t>(layout_.window) - 1);
   }
   void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* bytes) const override {
     auto* to = reinterpret_cast<std::int64_t*>(bytes);
@@ -131,13 +133,16 @@ Layout layout_of(const Spec& spec, const DataRequest& request) {
   const std::int64_t model = request.inputs.empty() ? 0 : request.inputs[0].sample.shape.elements();
   o.window = spec.integer("window", std::max<std::int64_t>(model, 0));
   if (o.window < 1) fail(ExitCode::usage, "data 'text': window=", o.window, ": expected window=T, of how many tokens a sample is");
-  if (model > 0 && o.window != model) fail(ExitCode::usage, "data 'text': window=", o.window, ", the model's input '", request.inputs[0].name, "' takes ", model, " tokens");
+  if (model > 0 && o.window != model)
+    fail(ExitCode::usage, "data 'text': window=", o.window, ", the model's input '", request.inputs[0].name, "' takes ", model, " tokens");
   o.stride = spec.integer("stride", o.window);
   if (o.stride < 1) fail(ExitCode::usage, "data 'text': stride=", o.stride, ", expected at least 1");
   o.next_only = request.label.dtype != DType::undefined && request.label_rows == 1 && request.label.shape.elements() == 1 && o.window > 1;
   for (std::size_t i = 1; i < request.inputs.size(); ++i)
-    if (const Field& f = request.inputs[i]; f.sample.shape.elements() != o.window || (f.name.find("mask") == std::string::npos && f.name.find("position") == std::string::npos))
-      fail(ExitCode::data, "data 'text' has nothing for the model's input '", f.name, "' ", f.sample, ": it gives tokens, and inputs called mask or position");
+    if (const Field& f = request.inputs[i];
+        f.sample.shape.elements() != o.window || (f.name.find("mask") == std::string::npos && f.name.find("position") == std::string::npos))
+      fail(ExitCode::data, "data 'text' has nothing for the model's input '", f.name, "' ", f.sample,
+           ": it gives tokens, and inputs called mask or position");
   return o;
 }
 
@@ -150,7 +155,8 @@ class Tokens {
     std::string unit = spec.text("unit", "");
     if (unit.empty()) {
       unit = !request.class_names.empty() || (range_.count > 0 && range_.count < 256) ? "chars" : "bytes";
-      note_ = concat("tokens are ", unit == "bytes" ? "bytes" : "characters", " (unit=", unit == "bytes" ? "chars takes characters)" : "bytes takes bytes)");
+      note_ = concat("tokens are ", unit == "bytes" ? "bytes" : "characters",
+                     " (unit=", unit == "bytes" ? "chars takes characters)" : "bytes takes bytes)");
     }
     if (unit != "bytes" && unit != "chars") fail(ExitCode::usage, "data 'text': unit=", unit, ", expected bytes or chars");
     chars_ = unit == "chars";
@@ -183,7 +189,9 @@ class Tokens {
       s.ids = std::make_unique<Spool>(path);
       characters(*s.file, [&](const std::string& c, std::uint64_t at) {
         const auto found = places_.find(c);
-        if (found == places_.end()) fail(ExitCode::data, path, ": byte ", at, ": the character '", shown(c), "' is not among the ", places_.size(), " that the model was trained on");
+        if (found == places_.end())
+          fail(ExitCode::data, path, ": byte ", at, ": the character '", shown(c), "' is not among the ", places_.size(),
+               " that the model was trained on");
         check(found->second, path, at, c);
         s.ids->append(std::as_bytes(std::span(&found->second, 1)));
         ++s.end;
@@ -208,8 +216,8 @@ class Tokens {
   }
   void check(std::int64_t id, const std::string& path, std::uint64_t at, const std::string& character) const {
     if (range_.count > 0 && id >= range_.count)
-      fail(ExitCode::data, path, ": byte ", at, ": token ", id, " ('", shown(character), "'), the model takes ", range_.count, " (0 to ", range_.count - 1, ')',
-           chars_ ? concat("; there are ", vocabulary_.size(), " different characters") : "");
+      fail(ExitCode::data, path, ": byte ", at, ": token ", id, " ('", shown(character), "'), the model takes ", range_.count, " (0 to ",
+           range_.count - 1, ')', chars_ ? concat("; there are ", vocabulary_.size(), " different characters") : "");
   }
   const DataRequest& request_;
   IndexRange range_;
@@ -240,11 +248,14 @@ Splits open_text(const Spec& spec, const DataRequest& request) {
       s.end = to < 1 ? static_cast<std::uint64_t>(all * to) : s.end;
       streams.push_back(std::move(s));
     }
-    auto data = std::make_unique<Windows>(concat("text:", spec.argument, ", ", part), std::move(streams), layout, request.inputs, tokens.vocabulary());
+    auto data = std::make_unique<Windows>(concat("text:", spec.argument, ", ", part), std::move(streams), layout, request.inputs,
+                                          tokens.vocabulary());
     if (!tokens.note().empty()) data->add_note(concat(data->name(), ": ", tokens.note()));
     return data;
   };
-  const auto there = [&](std::string_view part) { return part == "train" || (part == "validation" && !val.empty()) || (part == "test" && !test.empty()); };
+  const auto there = [&](std::string_view part) {
+    return part == "train" || (part == "validation" && !val.empty()) || (part == "test" && !test.empty());
+  };
   Splits splits;
   if (wants_part(request, "train", there)) splits.train = open(files, "train", 0, 1 - held);
   if (there("validation") && wants_part(request, "validation", there))

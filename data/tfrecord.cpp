@@ -97,14 +97,16 @@ bool parse_feature(std::string_view bytes, TableCell& cell, std::size_t& texts) 
         cell.text = list.value();
         ++texts;
       } else if (of == 2 && (list.kind() == 2 || list.kind() == 5)) {
-        for (std::size_t i = 0; i + 4 <= list.value().size(); i += 4) cell.list.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(little(list.value(), i, 4))));
+        for (std::size_t i = 0; i + 4 <= list.value().size(); i += 4)
+          cell.list.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(little(list.value(), i, 4))));
         if (list.value().size() % 4 != 0) return false;
       } else if (of == 3 && list.kind() == 0) {
         cell.whole = static_cast<std::int64_t>(list.number());
         cell.list.push_back(static_cast<double>(cell.whole));
       } else if (of == 3 && list.kind() == 2) {
         Wire packed(list.value());
-        while (!packed.done() && packed.sound()) cell.list.push_back(static_cast<double>(cell.whole = static_cast<std::int64_t>(packed.varint())));
+        while (!packed.done() && packed.sound())
+          cell.list.push_back(static_cast<double>(cell.whole = static_cast<std::int64_t>(packed.varint())));
         if (!packed.sound()) return false;
       } else {
         return false;
@@ -135,7 +137,8 @@ class TfRecord final : public TableFile {
       first_images_[columns_.back()] = parse_feature(feature, cell, texts) && cell.kind == Kind::text && is_image(cell.text);
     });
     std::sort(columns_.begin(), columns_.end());
-    if (std::adjacent_find(columns_.begin(), columns_.end()) != columns_.end()) fail(ExitCode::data, path, ": record 0 has two features of one name");
+    if (std::adjacent_find(columns_.begin(), columns_.end()) != columns_.end())
+      fail(ExitCode::data, path, ": record 0 has two features of one name");
     if (columns_.empty()) fail(ExitCode::data, path, ": record 0 is no Example with features");
   }
   const std::vector<std::string>& columns() const override { return columns_; }
@@ -179,7 +182,8 @@ class TfRecord final : public TableFile {
       bad(number, concat("the length's CRC differs (byte ", at, "): damaged, or no TFRecord file",
                          number == 0 ? it_is(file_.read(0, std::min<std::uint64_t>(file_.size(), 512))) : ""));
     const std::uint64_t length = little(head, 0, 8);
-    if (length > file_.size() - at - 16) bad(number, concat("truncated: ", length, " bytes are wanted, ", file_.size() - at - 16, " are left"));
+    if (length > file_.size() - at - 16)
+      bad(number, concat("truncated: ", length, " bytes are wanted, ", file_.size() - at - 16, " are left"));
     if (length > most_record) bad(number, concat(length, " bytes are too many"));
     record = file_.read(at + 12, length + 4);
     const std::uint64_t crc = little(record, length, 4);
@@ -210,7 +214,9 @@ class TfRecord final : public TableFile {
     }
     if (!example.sound()) bad(number, "no Example message");
   }
-  [[noreturn]] void bad(std::uint64_t number, std::string_view what) const { fail(ExitCode::data, file_.name(), ": record ", number, ": ", what); }
+  [[noreturn]] void bad(std::uint64_t number, std::string_view what) const {
+    fail(ExitCode::data, file_.name(), ": record ", number, ": ", what);
+  }
 
   DataFile file_;
   std::vector<std::string> columns_;

@@ -27,7 +27,9 @@ struct Member {
 };
 
 std::string_view ending_of(std::string_view column) { return column.substr(column.rfind('.') + 1); }
-bool is_image_ending(std::string_view ending) { return std::find(std::begin(image_endings), std::end(image_endings), ending) != std::end(image_endings); }
+bool is_image_ending(std::string_view ending) {
+  return std::find(std::begin(image_endings), std::end(image_endings), ending) != std::end(image_endings);
+}
 
 class TarFile final : public TableFile {
  public:
@@ -96,14 +98,16 @@ class TarFile final : public TableFile {
       if (!file_.compressed()) cell.offset = m.offset;
       return cell;
     }
-    if (m.size > most_value) fail(ExitCode::data, file_.name(), ": sample ", sample, ", member .", column, ": ", m.size, " bytes are too many");
+    if (m.size > most_value)
+      fail(ExitCode::data, file_.name(), ": sample ", sample, ", member .", column, ": ", m.size, " bytes are too many");
     text = file_.read(m.offset, m.size);
     if (ending == "cls" || ending == "txt" || ending == "text" || ending == "id" || ending == "index") {
       std::string_view trimmed = text;
       while (!trimmed.empty() && std::isspace(static_cast<unsigned char>(trimmed.back()))) trimmed.remove_suffix(1);
       return trimmed.empty() ? TableCell{} : TableCell{.kind = Kind::text, .text = trimmed};
     }
-    if (ending != "npy") fail(ExitCode::data, file_.name(), ": member .", column, " is of no kind that is read (images, cls, txt, json, npy)");
+    if (ending != "npy")
+      fail(ExitCode::data, file_.name(), ": member .", column, " is of no kind that is read (images, cls, txt, json, npy)");
     const Tensor array = parse_npy(std::as_bytes(std::span(text)), concat(file_.name(), ": sample ", sample, ", member .", column));
     return {.kind = Kind::list, .list = array.to_doubles()};
   }
@@ -163,7 +167,8 @@ class TarFile final : public TableFile {
         continue;
       }
       std::string name = !long_name.empty() ? long_name : std::string(text(std::string_view(header).substr(0, 100)));
-      if (const std::string_view prefix = text(std::string_view(header).substr(345, 155)); long_name.empty() && header.compare(257, 5, "ustar") == 0 && header[263] == '0' && !prefix.empty())
+      if (const std::string_view prefix = text(std::string_view(header).substr(345, 155));
+          long_name.empty() && header.compare(257, 5, "ustar") == 0 && header[263] == '0' && !prefix.empty())
         name = concat(prefix, '/', name);
       long_name.clear();
       has_size = false;

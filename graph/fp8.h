@@ -1,6 +1,6 @@
-// Delayed scaling of 8-bit floats: a tensor is multiplied by a power of two before it is rounded, chosen by the largest magnitudes that it had in
-// the last steps, so that its numbers fill the type's range. What every backend computes of it is here. A power of two keeps all but the numbers
-// below the type's normal range exact, and what is multiplied back fits bfloat16 without a rounding.
+// Delayed scaling of 8-bit floats: a tensor is multiplied by a power of two before it is rounded, chosen by the largest magnitudes that it
+// had in the last steps, so that its numbers fill the type's range. What every backend computes of it is here. A power of two keeps all but
+// the numbers below the type's normal range exact, and what is multiplied back fits bfloat16 without a rounding.
 // Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022; the recipe is that of NVIDIA's Transformer Engine, which scales by
 // largest / amax itself, not by the power of two below.
 #pragma once
@@ -27,7 +27,8 @@ TANDEM_ANYWHERE std::uint32_t fp8_bits(float x) {
   return bits;
 }
 
-// The largest power of two, as a float32 that has a normal inverse, by which `amax` (a positive number) stays within the type; 2^-margin of it.
+// The largest power of two, as a float32 that has a normal inverse, by which `amax` (a positive number) stays within the type; 2^-margin of
+// it.
 // Both types' largest number is 1.75 · 2^k, k = 8 and 15.
 TANDEM_ANYWHERE float fp8_scale_for(float amax, DType type, int margin) {
   constexpr std::uint32_t one_and_three_quarters = 0x600000U;  // of a significand, without its first bit
@@ -41,8 +42,8 @@ TANDEM_ANYWHERE float fp8_scale_for(float amax, DType type, int margin) {
   return number;
 }
 
-// A step's largest magnitude goes into the history, whose largest says the next scale. One that is not finite changes nothing: the step is a
-// bad one. A history of zeros leaves the scale.
+// A step's largest magnitude goes into the history, whose largest says the next scale. One that is not finite changes nothing: the step is
+// a bad one. A history of zeros leaves the scale.
 TANDEM_ANYWHERE void next_scale(Fp8Row& row, float amax, DType type, int margin) {
   if (!(amax <= 3.4028234e38F)) return;
   float largest = amax;

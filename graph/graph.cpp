@@ -14,14 +14,20 @@ ValueId Graph::add_value(Value value) {
 }
 
 ValueId Graph::add_input(std::string value_name, TensorType type) {
-  const ValueId id = add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::input, .depends_on_batch = true});
+  const ValueId id =
+      add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::input, .depends_on_batch = true});
   inputs.push_back(id);
   return id;
 }
 
 ValueId Graph::add_parameter(std::string value_name, TensorType type, std::optional<Tensor> data, bool trainable) {
   Shape shape = type.shape;
-  return add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::parameter, .data = std::move(data), .trainable = trainable, .template_shape = std::move(shape)});
+  return add_value({.name = std::move(value_name),
+                    .type = std::move(type),
+                    .kind = ValueKind::parameter,
+                    .data = std::move(data),
+                    .trainable = trainable,
+                    .template_shape = std::move(shape)});
 }
 
 ValueId Graph::add_constant(std::string value_name, Tensor data) {
@@ -29,13 +35,15 @@ ValueId Graph::add_constant(std::string value_name, Tensor data) {
   return add_value({.name = std::move(value_name), .type = std::move(type), .kind = ValueKind::constant, .data = std::move(data)});
 }
 
-NodeId Graph::add_node(const Operator& op, std::string node_name, Attributes attributes, std::vector<ValueId> node_inputs, int node_outputs, std::vector<std::string> origin) {
+NodeId Graph::add_node(const Operator& op, std::string node_name, Attributes attributes, std::vector<ValueId> node_inputs, int node_outputs,
+                       std::vector<std::string> origin) {
   const NodeId id{static_cast<int>(nodes.size())};
   Node node{&op, std::move(node_name), std::move(attributes), std::move(node_inputs), {}, std::move(origin)};
   bool batch = false;
   for (const ValueId in : node.inputs) batch = batch || (in.present() && (*this)[in].depends_on_batch);
   for (int i = 0; i < node_outputs; ++i)
-    node.outputs.push_back(add_value({.name = node_outputs == 1 ? node.name : concat(node.name, ':', i), .producer = id, .depends_on_batch = batch}));
+    node.outputs.push_back(
+        add_value({.name = node_outputs == 1 ? node.name : concat(node.name, ':', i), .producer = id, .depends_on_batch = batch}));
   nodes.push_back(std::move(node));
   InferContext context(*this, nodes.back());
   if (!op.infer) fail("operator ", op.name, " has no shape rule");
@@ -93,13 +101,15 @@ void verify(const Graph& graph) {
     const Node& node = graph.nodes[n];
     for (const ValueId in : node.inputs) {
       check(in, node.name);
-      if (in.present() && !ready[in]) fail("graph: ", node.op->name, " '", node.name, "' reads '", graph[in].name, "' before it is computed");
+      if (in.present() && !ready[in])
+        fail("graph: ", node.op->name, " '", node.name, "' reads '", graph[in].name, "' before it is computed");
     }
     for (const ValueId out : node.outputs) {
       check(out, node.name);
       if (!out.present()) continue;
       if (ready[out]) fail("graph: '", graph[out].name, "' is computed twice");
-      if (graph[out].producer.index != static_cast<int>(n)) fail("graph: '", graph[out].name, "' names another producer than '", node.name, "'");
+      if (graph[out].producer.index != static_cast<int>(n))
+        fail("graph: '", graph[out].name, "' names another producer than '", node.name, "'");
       if (graph[out].type.dtype == DType::undefined) fail("graph: '", graph[out].name, "' has no type");
       ready[out] = true;
     }
@@ -140,7 +150,8 @@ int held_axis(const Shape& held, const Layout& source, const Shape& of_template,
 }
 
 std::string_view name_of(ValueRole role) {
-  static constexpr std::string_view names[] = {"plain", "label", "step state", "optimizer state", "copy", "loss", "metric", "gradient", "statistic", "share", "sample weight", "teacher", "file loss", "measure"};
+  static constexpr std::string_view names[] = {"plain",    "label",     "step state", "optimizer state", "copy",    "loss",      "metric",
+                                               "gradient", "statistic", "share",      "sample weight",   "teacher", "file loss", "measure"};
   static_assert(std::size(names) == static_cast<std::size_t>(last_role) + 1);
   return names[static_cast<std::size_t>(role)];
 }

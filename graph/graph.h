@@ -90,7 +90,8 @@ struct GraphOutput {
   ValueId value;
   ValueRole role = ValueRole::plain;
   std::string of;
-  GraphOutput(ValueId v, ValueRole r = ValueRole::plain, std::string name = {}) : value(v), role(r), of(std::move(name)) {}  // NOLINT: a value is one
+  GraphOutput(ValueId v, ValueRole r = ValueRole::plain, std::string name = {})
+      : value(v), role(r), of(std::move(name)) {}  // NOLINT: a value is one
   operator ValueId() const { return value; }                                                                                 // NOLINT
   bool operator==(ValueId other) const { return value == other; }
 };
@@ -139,8 +140,8 @@ class Graph {
 void verify(const Graph& graph);
 // A number that is known now, of one element.
 std::optional<double> known_number(const Value& value);
-// What an axis of a parameter, as it is held (`source`: Value::source), is in the template's tensor: an axis, or the outermost factor of one, as
-// the channels that Flatten makes columns of; `each` of that one's places are one of the axis. Axis -1: none of it.
+// What an axis of a parameter, as it is held (`source`: Value::source), is in the template's tensor: an axis, or the outermost factor of
+// one, as the channels that Flatten makes columns of; `each` of that one's places are one of the axis. Axis -1: none of it.
 struct TemplateAxis {
   int axis = -1;
   std::int64_t each = 1;

@@ -70,7 +70,8 @@ To number_as(From v) {
   }
 }
 
-// visit_storable(dtype, [&]<class T>() { ... }): as visit_number, with the 16-bit floats; nothing is called for others, small types among them.
+// visit_storable(dtype, [&]<class T>() { ... }): as visit_number, with the 16-bit floats; nothing is called for others, small types among
+// them.
 template <class F>
 void visit_storable(DType dtype, F&& f) {
   if (dtype == DType::float16)

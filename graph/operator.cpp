@@ -40,7 +40,8 @@ ValueId GraphBuilder::emit(std::string_view op, std::vector<ValueId> inputs, Att
 }
 
 std::vector<ValueId> GraphBuilder::emit(std::string_view op, std::vector<ValueId> inputs, Attributes attributes, int outputs) {
-  const NodeId id = graph_.add_node(internal_operator(op), concat(prefix_, '/', op, '_', graph_.nodes.size()), std::move(attributes), std::move(inputs), outputs, origin_);
+  const NodeId id = graph_.add_node(internal_operator(op), concat(prefix_, '/', op, '_', graph_.nodes.size()), std::move(attributes),
+                                    std::move(inputs), outputs, origin_);
   return graph_[id].outputs;
 }
 

@@ -193,7 +193,9 @@ class TypeSet {
     for (const DType t : list) bits_ |= bit(t);
   }
   constexpr TypeSet(const TypeSet& set, std::initializer_list<DType> more) : TypeSet(more) { bits_ |= set.bits_; }
-  constexpr TypeSet(const TypeSet& a, const TypeSet& b, const TypeSet& c, std::initializer_list<DType> more) : TypeSet(more) { bits_ |= a.bits_ | b.bits_ | c.bits_; }
+  constexpr TypeSet(const TypeSet& a, const TypeSet& b, const TypeSet& c, std::initializer_list<DType> more) : TypeSet(more) {
+    bits_ |= a.bits_ | b.bits_ | c.bits_;
+  }
   constexpr bool has(DType t) const { return (bits_ & bit(t)) != 0; }
 
  private:
@@ -209,7 +211,8 @@ inline constexpr TypeSet wide_numbers(floats, {DType::int32, DType::int64, DType
 inline constexpr TypeSet numbers(wide_numbers, {DType::int8, DType::int16, DType::uint8, DType::uint16});
 inline constexpr TypeSet all(numbers, {DType::boolean});
 inline constexpr TypeSet small_integers{DType::uint4, DType::int4, DType::uint2, DType::int2};
-inline constexpr TypeSet small_floats{DType::float8e4m3fn, DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz, DType::float4e2m1, DType::float6e2m3, DType::float6e3m2};
+inline constexpr TypeSet small_floats{DType::float8e4m3fn, DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz,
+                                      DType::float4e2m1,   DType::float6e2m3,     DType::float6e3m2};
 inline constexpr TypeSet stored(all, small_integers, small_floats, {DType::float8e8m0});  // what only moves takes them all
 }  // namespace types
 

@@ -165,7 +165,8 @@ class Parser {
     const std::int64_t index = l.number("a value's number");
     if (index < 0 || index >= most_values || !known({static_cast<int>(index)})) l.wrong("there is no value %", index, " before this line");
     const ValueId v{static_cast<int>(index)};
-    if (const std::string name = l.name("the value's name"); name != graph_[v].name) l.wrong("%", index, " is called '", graph_[v].name, "', not '", name, "'");
+    if (const std::string name = l.name("the value's name"); name != graph_[v].name)
+      l.wrong("%", index, " is called '", graph_[v].name, "', not '", name, "'");
     return v;
   }
 
@@ -217,7 +218,8 @@ class Parser {
     if (l.take("from"))
       do node.origin.push_back(l.name());
       while (l.take(","));
-    const bool batch = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in.present() && graph_[in].depends_on_batch; });
+    const bool batch =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in.present() && graph_[in].depends_on_batch; });
     for (const ValueId out : unsaid) graph_[out].depends_on_batch = batch;
     graph_.nodes.push_back(std::move(node));
     if (!typed) infer(l, graph_.nodes.back());

@@ -27,7 +27,8 @@ Graph parse(std::string_view text);
 
 // Whether a name may have it outside of quotes.
 inline bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view("_./:-").find(c) != std::string_view::npos;
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_./:-").find(c) != std::string_view::npos;
 }
 
 }  // namespace tandem

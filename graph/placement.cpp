@@ -62,7 +62,9 @@ Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGr
     if (!part.is_split()) continue;
     const MeshAxis mesh = group.axes[a].as(part);
     const std::int64_t dim = local[part.axis], unit = part.outer * mesh.total();
-    if (unit == 0 || dim % unit != 0) fail(ExitCode::usage, "axis ", part.axis, " of ", shape, " cannot be split as ", mesh.total(), " parts of mesh axis '", mesh.name, "'");
+    if (unit == 0 || dim % unit != 0)
+      fail(ExitCode::usage, "axis ", part.axis, " of ", shape, " cannot be split as ", mesh.total(), " parts of mesh axis '", mesh.name,
+           "'");
     local[part.axis] = dim / unit * part.outer * mesh.sizes[static_cast<std::size_t>(group.position_along(position, a))];
   }
   return local;
@@ -80,7 +82,8 @@ std::string to_string(const Placement& placement, std::span<const DeviceGroup> g
   const DeviceGroup& group = groups[static_cast<std::size_t>(placement.group)];
   std::string text = groups.size() > 1 ? concat(group.name, group.axes.empty() ? "" : ": ") : std::string();
   for (std::size_t a = 0; a < placement.parts.size(); ++a)
-    text += concat(a > 0 ? ", " : "", group.axes.size() > 1 ? concat(group.axes[a].name, ' ') : std::string(), to_string(placement.parts[a]));
+    text +=
+        concat(a > 0 ? ", " : "", group.axes.size() > 1 ? concat(group.axes[a].name, ' ') : std::string(), to_string(placement.parts[a]));
   return text;
 }
 

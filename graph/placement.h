@@ -39,7 +39,8 @@ struct MeshAxis {
   std::int64_t total() const;
   std::int64_t begin(int position) const;  // the sizes before it together
   int first_with_some() const;             // the first position that has something of what is split; 0 where none has
-  MeshAxis as(const Part& part) const { return part.sizes.empty() ? *this : MeshAxis{name, part.sizes, samples}; }  // in the part's proportion
+  // in the part's proportion
+  MeshAxis as(const Part& part) const { return part.sizes.empty() ? *this : MeshAxis{name, part.sizes, samples}; }
   bool one_has_all() const;                // of several devices one has all of what is split, as with a batch of one
   bool operator==(const MeshAxis&) const = default;
 };
@@ -65,6 +66,7 @@ struct Placement {
 // out so.
 Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGroup& group, int position);
 std::string to_string(const Part& part);                                          // "split(0)", "split(1, 4 outside)"
-std::string to_string(const Placement& placement, std::span<const DeviceGroup> groups);  // "batch: split(0)"; empty where it is placed nowhere
+// "batch: split(0)"; empty where it is placed nowhere
+std::string to_string(const Placement& placement, std::span<const DeviceGroup> groups);
 
 }  // namespace tandem

@@ -29,7 +29,8 @@ std::string quoted(std::string_view name) {
 }
 
 std::string word(std::string_view name) {
-  const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), is_word) && std::string_view("-.0123456789").find(name[0]) == std::string_view::npos;
+  const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), is_word) &&
+                     std::string_view("-.0123456789").find(name[0]) == std::string_view::npos;
   return plain ? std::string(name) : quoted(name);
 }
 
@@ -82,9 +83,13 @@ class Printer {
   std::string run() {
     line("graph ", word(graph_.name));
     for (const DeviceGroup& group : graph_.groups)
-      line("group ", word(group.name), " on ", ints(group.devices), joined(group.axes, [](const MeshAxis& a) { return concat(' ', word(a.name), ints(a.sizes)); }, ""));
+      line("group ", word(group.name), " on ", ints(group.devices),
+           joined(
+               group.axes, [](const MeshAxis& a) { return concat(' ', word(a.name), ints(a.sizes)); }, ""));
     for (const PartOfParameter& part : graph_.parts)
-      line("part of ", word(part.parameter.second), part.parameter.first == ValueRole::plain ? "" : concat(" as ", name_of(part.parameter.first)), ' ', ints(part.whole.dims), " axis ", part.axis, " from ", part.begin);
+      line("part of ", word(part.parameter.second),
+           part.parameter.first == ValueRole::plain ? "" : concat(" as ", name_of(part.parameter.first)), ' ', ints(part.whole.dims),
+           " axis ", part.axis, " from ", part.begin);
     for (const ValueId in : graph_.inputs) line("given ", defined(in, true));
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const ValueId v{static_cast<int>(i)};
@@ -112,7 +117,9 @@ class Printer {
 
   std::string placed(const Placement& placement) const {
     if (placement.group < 0) return {};
-    const auto part = [](const Part& p) { return p.is_split() ? concat("split(", p.axis, p.outer == 1 ? "" : concat(',', p.outer), ')') : std::string(name_of(p.spread)); };
+    const auto part = [](const Part& p) {
+      return p.is_split() ? concat("split(", p.axis, p.outer == 1 ? "" : concat(',', p.outer), ')') : std::string(name_of(p.spread));
+    };
     return concat(" on ", word(graph_.groups[static_cast<std::size_t>(placement.group)].name), '[', joined(placement.parts, part), ']');
   }
 
@@ -122,19 +129,26 @@ class Printer {
     std::string text = concat(read(id), ' ', v.type, placed(v.placement), role(v.role, v.of));
     if (v.opaque) text += " opaque";
     if (v.depends_on_batch != holds) text += v.depends_on_batch ? " batch" : " single";
-    if (v.batch.present() || v.batch.mixed) text += concat(" samples(", v.batch.axis, ',', v.batch.outer, v.batch.mixed ? ",mixed" : "", ')');
+    if (v.batch.present() || v.batch.mixed)
+      text += concat(" samples(", v.batch.axis, ',', v.batch.outer, v.batch.mixed ? ",mixed" : "", ')');
     if (!v.source.any()) text += concat(" in ", word(v.source.tag()));
     if (v.kind == ValueKind::parameter && v.template_shape != v.type.shape) text += concat(" template ", v.template_shape);
     return text;
   }
 
   std::string of_node(const Node& node) const {
-    const bool holds = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in.present() && graph_[in].depends_on_batch; });
+    const bool holds =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in.present() && graph_[in].depends_on_batch; });
     const bool own = node.op->domain.empty() || node.op->domain == "tandem";
-    const std::string attributes = joined(node.attributes, [](const auto& a) { return concat(word(a.first), '=', attribute(a.second)); }, ", ");
-    return concat(joined(node.outputs, [&](ValueId v) { return v.present() ? defined(v, holds) : "-"; }, ", "), node.outputs.empty() ? "= " : " = ",
-                  own ? "" : concat(node.op->domain, "::"), node.op->name, ' ', word(node.name), '(', joined(node.inputs, [&](ValueId v) { return read(v); }, ", "), ')',
-                  attributes.empty() ? "" : concat(" {", attributes, '}'), node.origin.empty() ? "" : " from ", joined(node.origin, word, ", "));
+    const std::string attributes = joined(
+        node.attributes, [](const auto& a) { return concat(word(a.first), '=', attribute(a.second)); }, ", ");
+    return concat(joined(
+                      node.outputs, [&](ValueId v) { return v.present() ? defined(v, holds) : "-"; }, ", "),
+                  node.outputs.empty() ? "= " : " = ", own ? "" : concat(node.op->domain, "::"), node.op->name, ' ', word(node.name), '(',
+                  joined(
+                      node.inputs, [&](ValueId v) { return read(v); }, ", "),
+                  ')', attributes.empty() ? "" : concat(" {", attributes, '}'), node.origin.empty() ? "" : " from ",
+                  joined(node.origin, word, ", "));
   }
 
   const Graph& graph_;

@@ -38,7 +38,9 @@ std::span<const float, 256> numbers_of(DType t) {
   static const auto tables = [] {
     std::array<std::array<float, 256>, 12> all;
     for (std::size_t i = 0; i < all.size(); ++i)
-      for (std::size_t code = 0; code < 256; ++code) all[i][code] = static_cast<float>(number_of(static_cast<std::uint8_t>(code), static_cast<DType>(static_cast<std::size_t>(DType::float8e4m3fn) + i)));
+      for (std::size_t code = 0; code < 256; ++code)
+        all[i][code] = static_cast<float>(
+            number_of(static_cast<std::uint8_t>(code), static_cast<DType>(static_cast<std::size_t>(DType::float8e4m3fn) + i)));
     return all;
   }();
   return tables.at(static_cast<std::size_t>(t) - static_cast<std::size_t>(DType::float8e4m3fn));

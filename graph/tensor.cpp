@@ -24,7 +24,8 @@ std::span<const std::byte> Tensor::bytes() const {
 std::span<std::byte> Tensor::write() {
   if (!storage_) return {};
   if (storage_.use_count() > 1)
-    storage_ = allocate(storage_->size(), [&] { return std::make_shared<std::vector<std::byte>>(*storage_); }, "a copy of a tensor ", type_);
+    storage_ = allocate(
+        storage_->size(), [&] { return std::make_shared<std::vector<std::byte>>(*storage_); }, "a copy of a tensor ", type_);
   return *storage_;
 }
 

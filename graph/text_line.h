@@ -24,7 +24,8 @@ class TextLine {
 
   bool ended() const { return rest_.empty() || rest_[0] == '#'; }
   [[noreturn]] void refuse(std::string_view wanted) const {
-    fail(ExitCode::usage, "graph text, line ", number_, ": expected ", wanted, ", got ", ended() ? "the end of the line" : concat("'", printable(rest_.substr(0, 40)), "'"));
+    fail(ExitCode::usage, "graph text, line ", number_, ": expected ", wanted, ", got ",
+         ended() ? "the end of the line" : concat("'", printable(rest_.substr(0, 40)), "'"));
   }
   // What is wrong where the text itself reads well.
   template <class... Parts>

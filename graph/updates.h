@@ -57,7 +57,8 @@ UpdateNumbers update_numbers(UpdateKind kind, const Attributes& attributes);
 
 // n/(n − 1): what an unbiased variance of n values is of their population variance; 1 where that is not known.
 double unbiased(double n);
-// What RunningStatistics takes of the value of its tensor `t`: (1 − momentum), for a variance of attribute counts[t] values times unbiased().
+// What RunningStatistics takes of the value of its tensor `t`: (1 − momentum), for a variance of attribute counts[t] values times
+// unbiased().
 double statistic_share(const Attributes& attributes, std::size_t t);
 
 }  // namespace tandem

@@ -55,15 +55,18 @@ FlatModel flatten_untied(onnx::ModelProto& proto, std::int64_t bytes, ExternalDa
     flat = flatten(proto, bytes, external, weights);
     std::vector<std::string> names;
     for (const Merged& m : merged)
-      if (const std::string name = concat('\'', m.tensor, '\''); std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    flat.warnings.push_back(concat("the exporter kept one of several parameters that are equal, by the notes of the calls that read ", listed(names), ": each trains its own (",
-                                   count(added), " more in the trained model); ", option("untie"), " none trains them as one"));
+      if (const std::string name = concat('\'', m.tensor, '\''); std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+    flat.warnings.push_back(concat("the exporter kept one of several parameters that are equal, by the notes of the calls that read ",
+                                   listed(names), ": each trains its own (", count(added), " more in the trained model); ", option("untie"),
+                                   " none trains them as one"));
   }
   const std::vector<std::string> merged = merged_by_exporter(flat);
   if (merged.empty()) return flat;
   const int added = untie(proto, external, merged);
   flat = flatten(proto, bytes, external, weights);
-  flat.warnings.push_back(concat("read by several nodes, all values alike: ", listed(merged), "; taken for merged by the exporter, since no matrix is shared: each reader trains its own (",
+  flat.warnings.push_back(concat("read by several nodes, all values alike: ", listed(merged),
+                                 "; taken for merged by the exporter, since no matrix is shared: each reader trains its own (",
                                  count(added), " more in the trained model); ", option("untie"), " none trains them as one"));
   return flat;
 }
@@ -83,7 +86,8 @@ void declare_outputs(onnx::GraphProto& graph, const FlatModel& flat) {
     if (graph.output(i).has_type()) continue;
     const auto symbol = static_cast<std::size_t>(flat.main.outputs[static_cast<std::size_t>(i)].index);
     auto& type = *graph.mutable_output(i)->mutable_type()->mutable_tensor_type();
-    const TensorType &first = built.front().graph[built.front().values[symbol]].type, &last = built.back().graph[built.back().values[symbol]].type;
+    const TensorType &first = built.front().graph[built.front().values[symbol]].type,
+                     &last = built.back().graph[built.back().values[symbol]].type;
     type.set_elem_type(static_cast<int>(first.dtype));
     for (int d = 0; d < first.shape.rank(); ++d) {
       auto& dim = *type.mutable_shape()->add_dim();
@@ -105,7 +109,8 @@ ModelFile& ModelFile::operator=(ModelFile&&) noexcept = default;
 ModelFile ModelFile::read(const std::filesystem::path& path, const WeightOptions& weights) {
   std::string bytes = read_regular(path, limits::model_bytes, ExitCode::model);
   try {
-    return within_memory([&] { return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData(path), path, weights)); }, "reading it");
+    return within_memory([&] { return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData(path), path, weights)); },
+                         "reading it");
   } catch (const Error& error) {
     if (error.code() != ExitCode::model && error.code() != ExitCode::device) throw;
     fail(error.code(), "'", path.string(), "': ", error.what());
@@ -137,7 +142,8 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   }
   std::string adapted;
   if (weights.lora && !(weights.tie.empty() && weights.untie.empty()))
-    fail(ExitCode::usage, option("lora"), " does not go with ", option("tie"), " or ", option("untie"), ": train with those first, and with adapters after that");
+    fail(ExitCode::usage, option("lora"), " does not go with ", option("tie"), " or ", option("untie"),
+         ": train with those first, and with adapters after that");
   if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
   WeightOptions judged = rules;
   for (const LoraAdapter& adapter : lora.adapters) judged.trainable.insert(judged.trainable.end(), {adapter.a, adapter.b});
@@ -223,7 +229,8 @@ std::optional<TrainingStep> ModelFile::training_step() const {
 std::optional<ModelFile> ModelFile::initialization() const {
   const std::unique_ptr<onnx::ModelProto> made = initialization_of(impl_->proto);
   if (!made) return std::nullopt;
-  return ModelFile(std::make_unique<Impl>(made->SerializeAsString(), impl_->path.empty() ? ExternalData() : ExternalData(impl_->path), impl_->path, WeightOptions{}));
+  return ModelFile(std::make_unique<Impl>(made->SerializeAsString(), impl_->path.empty() ? ExternalData() : ExternalData(impl_->path),
+                                          impl_->path, WeightOptions{}));
 }
 
 std::string ModelFile::fingerprint() const {

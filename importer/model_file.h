@@ -23,7 +23,8 @@ struct SaveOptions {
   std::int64_t training_steps = 0;
   bool overwrite = false;                                   // external data may replace any regular file of that name
   std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
-  bool adapters_as_inputs = false;                          // adapters are inputs of the model, zero where nothing is fed; else they are merged
+  // adapters are inputs of the model, zero where nothing is fed; else they are merged
+  bool adapters_as_inputs = false;
 };
 
 class ModelFile {

@@ -58,31 +58,37 @@ struct WeightOptions {
   std::vector<std::string> untie;                           // each operand that reads such an initializer gets one of its own; empty: those
                                                             // that an exporter merged, {"none"}: none
   std::vector<std::pair<std::string, std::string>> tie;     // A, B: the second follows the first, transposed where shapes say so
-  std::vector<std::string> outputs;                         // the model ends at these values, or nodes, and is cut there (cut_model.h); empty: at its own outputs
-  std::optional<std::int64_t> head;                         // so many classes: the layer that makes the scores gets new weights (replace_head.h)
+  // the model ends at these values, or nodes, and is cut there (cut_model.h); empty: at its own outputs
+  std::vector<std::string> outputs;
+  // so many classes: the layer that makes the scores gets new weights (replace_head.h)
+  std::optional<std::int64_t> head;
   std::string replace_head;                                 // the node that is meant, by name or output, where several are possible
   std::optional<LoraOptions> lora;
-  bool own_loss = false;                                    // a loss that the file's training_info computes, and tandem knows no name for, becomes
+  // a loss that the file's training_info computes, and tandem knows no name for, becomes
+  bool own_loss = false;
                                                             // an output of the graph, its labels an input
 };
 
 inline constexpr int no_samples = -1;  // in place of an axis
 
 struct ImportOptions {
-  std::int64_t batch = 1;                            // samples of every input that holds some; 0: as the file has it (symbolic: 1), outputs in its order, too
+  // samples of every input that holds some; 0: as the file has it (symbolic: 1), outputs in its order, too
+  std::int64_t batch = 1;
   std::map<std::string, std::int64_t> dims;          // sizes of other symbolic dimensions, by symbol or by "input:axis"
   // Graph inputs to be treated as known. Each of the input's shape, of one sample of it, which all others are like, or a single number,
   // which fills it.
   std::map<std::string, Tensor> constants;
   bool training = true;                              // weights become trainable
   std::int64_t max_turns = 0;                        // of Loops whose end is computed from data and may lie anywhere; 0: these are refused
-  // Running variances follow unbiased variances, n/(n − 1) times those of a batch of n values a channel; absent: where PyTorch made the file.
+  // Running variances follow unbiased variances, n/(n − 1) times those of a batch of n values a channel; absent: where PyTorch made the
+  // file.
   std::optional<bool> unbiased_variance{};
   DType float_type = DType::undefined;               // float64: the whole graph in double (gradient checks)
   bool keep_halves = false;                          // else what the file holds or computes in 16 bits is float32 in the graph
   std::int64_t fold_limit = std::int64_t{64} << 20;  // bytes one folded tensor may take
   std::map<std::string, int> batch_axes;             // by input: the axis that holds the samples, or no_samples; of others it is found out
-  bool one_sample = true;                            // a file that cannot be followed may be one sample without an axis for more, where `batch` is 1
+  // a file that cannot be followed may be one sample without an axis for more, where `batch` is 1
+  bool one_sample = true;
 
   bool operator==(const ImportOptions&) const = default;
 };

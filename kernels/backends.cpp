@@ -17,7 +17,8 @@ const Backend& find_backend(Backends backends, const DeviceId& device) {
   if (const std::string why = b.unusable(); !why.empty()) fail(ExitCode::device, "device ", device, ": ", why);
   const int count = b.device_count();
   if (device.index < 0 || device.index >= count)
-    fail(ExitCode::device, "device ", device, ": there ", count == 1 ? "is" : "are", ' ', count, ' ', device.backend, count == 1 ? " device" : " devices");
+    fail(ExitCode::device, "device ", device, ": there ", count == 1 ? "is" : "are", ' ', count, ' ', device.backend,
+         count == 1 ? " device" : " devices");
   return b;
 }
 

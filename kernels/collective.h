@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-// all_reduce: every member has the sum. all_max: each has the largest. reduce_scatter: each has its part of the sum. all_gather: each has all parts, one
-// behind the other. broadcast: each has what the first gives. send: the second has what the first gives. reduce: the first has the sum.
-// all_to_all: what each gives is cut into a piece for each, and each has its pieces of all, one behind the other.
+// all_reduce: every member has the sum. all_max: each has the largest. reduce_scatter: each has its part of the sum. all_gather: each has
+// all parts, one behind the other. broadcast: each has what the first gives. send: the second has what the first gives. reduce: the first
+// has the sum. all_to_all: what each gives is cut into a piece for each, and each has its pieces of all, one behind the other.
 enum class ExchangeKind { all_reduce, reduce_scatter, all_gather, broadcast, send, all_max, reduce, all_to_all };
 constexpr bool is_in_place(ExchangeKind kind) { return kind == ExchangeKind::all_reduce || kind == ExchangeKind::all_max; }
 std::string_view name_of(ExchangeKind kind);
@@ -25,7 +25,8 @@ struct ExchangeSpec {
   int channel = 0;                  // numbers the exchanges of a group
   std::vector<int> streams = {};    // by member, on which it runs the exchange: those of a stream one after the other; empty: 0 for all
   int stream(std::size_t member) const { return streams.empty() ? 0 : streams[member]; }
-  std::vector<std::int64_t> gets = {};  // elements by member that each gets of an all_to_all: a piece has that share of what its giver gives
+  // elements by member that each gets of an all_to_all: a piece has that share of what its giver gives
+  std::vector<std::int64_t> gets = {};
   bool operator==(const ExchangeSpec&) const = default;
 };
 
@@ -59,8 +60,8 @@ std::unique_ptr<CollectiveGroup> in_process_group(int ranks, double timeout_seco
 
 // Whether it is a sum, or the largest, over all of a group's ranks in their order.
 bool is_sum_over_all(const ExchangeSpec& spec, int ranks);
-// For groups that offer sums, and the largest, over all of their ranks alone: fails (device) for another exchange, and (communication) for a type
-// that is not summed.
+// For groups that offer sums, and the largest, over all of their ranks alone: fails (device) for another exchange, and (communication) for
+// a type that is not summed.
 void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group);
 
 }  // namespace tandem

@@ -33,7 +33,8 @@ struct DeviceModel {
   double link_bandwidth = 0;        // to a neighbour, bytes/s
   int threads = 1;
   int multiprocessors = 0;          // of a GPU: how many blocks fill it goes by them
-  double sharing = 1;               // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
+  // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
+  double sharing = 1;
   std::int64_t alignment = 64;      // bytes: buffers begin at multiples of it. Not kept in plans
 };
 

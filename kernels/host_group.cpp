@@ -91,7 +91,8 @@ std::unique_ptr<Kernel> HostGroup::make(const ExchangeSpec& spec, int rank) {
   const int local = rank - first_;
   if (!is_sum_over_all(spec, ranks_)) return channels_.make(spec, rank);
   check(spec);
-  if (local < 0 || local >= meeting_.members()) fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());
+  if (local < 0 || local >= meeting_.members())
+    fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());
   return std::make_unique<HostAllReduce>(*this, local, spec);
 }
 

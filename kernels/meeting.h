@@ -15,7 +15,11 @@ class Meeting {
  public:
   // `ranks`: the members' numbers in messages; `what` they meet for.
   Meeting(std::vector<int> ranks, double timeout_seconds, std::string_view what)
-      : timeout_(timeout_seconds), spins_(spins_for(static_cast<int>(ranks.size()))), what_(what), ranks_(std::move(ranks)), members_(ranks_.size()) {}
+      : timeout_(timeout_seconds),
+        spins_(spins_for(static_cast<int>(ranks.size()))),
+        what_(what),
+        ranks_(std::move(ranks)),
+        members_(ranks_.size()) {}
   // Members that are numbered from `first`.
   Meeting(int members, int first, double timeout_seconds) : Meeting(numbered(members, first), timeout_seconds, "all-reduce") {}
   int members() const { return static_cast<int>(members_.size()); }

@@ -112,7 +112,8 @@ struct Tracing {
 
 class TracedStream final : public Stream {
  public:
-  TracedStream(std::unique_ptr<Stream> stream, int index, Tracing& tracing) : stream_(std::move(stream)), index_(index), tracing_(tracing) {}
+  TracedStream(std::unique_ptr<Stream> stream, int index, Tracing& tracing)
+      : stream_(std::move(stream)), index_(index), tracing_(tracing) {}
   Stream& inner() { return *stream_; }
   void launch(Kernel& kernel) override { stream_->launch(kernel); }
   void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { stream_->copy_in(device, host, bytes); }
@@ -159,7 +160,9 @@ class TracedDevice final : public Device {
   std::byte* allocate(std::int64_t bytes) override { return device_->allocate(bytes); }
   std::byte* allocate_summed(std::int64_t bytes) override { return device_->allocate_summed(bytes); }
   std::byte* allocate_host(std::int64_t bytes) override { return device_->allocate_host(bytes); }
-  std::unique_ptr<Stream> create_stream(int index) override { return std::make_unique<TracedStream>(device_->create_stream(index), index, tracing_); }
+  std::unique_ptr<Stream> create_stream(int index) override {
+    return std::make_unique<TracedStream>(device_->create_stream(index), index, tracing_);
+  }
   std::unique_ptr<Event> create_event() override { return device_->create_event(); }
   bool runs_ahead() const override { return device_->runs_ahead(); }
   bool can_capture() const override { return device_->can_capture(); }
@@ -209,7 +212,8 @@ double overlap(const Trace& trace, std::size_t skipped) {
   double copied = 0, within = 0;
   for (std::size_t c = skipped; c + 1 < trace.copies.size(); ++c) {
     copied += trace.copies[c].end - trace.copies[c].begin;
-    for (const TracedInterval& step : trace.steps) within += std::max(0.0, std::min(step.end, trace.copies[c].end) - std::max(step.begin, trace.copies[c].begin));
+    for (const TracedInterval& step : trace.steps)
+      within += std::max(0.0, std::min(step.end, trace.copies[c].end) - std::max(step.begin, trace.copies[c].begin));
   }
   return copied > 0 ? within / copied : std::numeric_limits<double>::quiet_NaN();
 }

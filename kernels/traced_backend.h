@@ -40,7 +40,9 @@ class TracedBackend final : public Backend {
   std::vector<KernelRow> rows() const override { return backend_.rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return backend_.describe(request); }
   Gain fuses(const KernelRequest& request) const override { return backend_.fuses(request); }
-  Timing measure(const KernelDescription& description, const KernelOptions& options) const override { return backend_.measure(description, options); }
+  Timing measure(const KernelDescription& description, const KernelOptions& options) const override {
+    return backend_.measure(description, options);
+  }
   void release_scratch() const override { backend_.release_scratch(); }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return backend_.create_group(spec); }

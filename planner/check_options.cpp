@@ -20,12 +20,14 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   slice_sizes(o.batch, weights);
   if (const std::size_t limits = o.memory.most.size(); limits > 1 && limits != o.devices.size())
-    fail(ExitCode::usage, option("device_memory"), " has ", limits, " sizes for ", o.devices.size(), " devices, expected one for all or one for each");
+    fail(ExitCode::usage, option("device_memory"), " has ", limits, " sizes for ", o.devices.size(),
+         " devices, expected one for all or one for each");
   check_left_out(o.passes.without);
   parse_loss(o.loss.name);
   if (o.mode != PlanMode::training) return;
   if (const auto& d = o.loss.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
-    fail(ExitCode::usage, option("teacher"), ": a temperature of ", d->temperature, " and a weight of ", d->weight, ", expected a temperature above 0 and a weight of 0 to 1");
+    fail(ExitCode::usage, option("teacher"), ": a temperature of ", d->temperature, " and a weight of ", d->weight,
+         ", expected a temperature above 0 and a weight of 0 to 1");
   update_rule(o.optimizer);
   if (!o.optimizer.groups.empty()) {
     std::vector<std::string> lines;

@@ -62,8 +62,14 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
 // absent: it is decided, by time where kernels are timed, and told.
 class Compilation {
  public:
-  Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of, std::optional<bool>& daring)
-      : source_(source), o_(options), backends_(backends), parameters_of_(parameters_of), daring_(daring), training_(options.mode == PlanMode::training),
+  Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of,
+              std::optional<bool>& daring)
+      : source_(source),
+        o_(options),
+        backends_(backends),
+        parameters_of_(parameters_of),
+        daring_(daring),
+        training_(options.mode == PlanMode::training),
         collective_(training_ && options.devices.size() > 1) {}
 
   Plan run() {
@@ -137,7 +143,8 @@ class Compilation {
 
   void begin_with(const Graph& graph, const PassContext& context) {
     plan_.model = model_.name;
-    for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs) outputs_.push_back(output_of(training_ ? graph : model_, out));
+    for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs)
+      outputs_.push_back(output_of(training_ ? graph : model_, out));
     if (training_) plan_.warnings = model_.warnings;
     plan_.warnings.insert(plan_.warnings.end(), context.warnings.begin(), context.warnings.end());
     plan_.transfers = context.transfers;
@@ -146,14 +153,18 @@ class Compilation {
   void find_units() {
     for (const DeviceSpec& d : o_.devices) {
       auto& tuner = tuners_[d.id.backend];
-      if (!tuner) tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune, [this] { ask(); });
+      if (!tuner)
+        tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune,
+                                        [this] { ask(); });
     }
     const int device_count = devices_of_a_machine(o_.devices);
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       const DeviceId& id = o_.devices[d].id;
       models_.push_back(backend(id.backend).model(id.index, device_count));
       const std::size_t graph = graphs_.front().of[d];  // which device does what is the same of all
-      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) { return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads && u.model.name == models_[d].name; });
+      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) {
+        return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads && u.model.name == models_[d].name;
+      });
       unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
       if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index});
     }
@@ -212,7 +223,8 @@ class Compilation {
   // Of parameters that the program holds in part: which.
   static void name_parts(LoweredGraph& program, const Graph& graph) {
     for (LoweredParameter& p : program.parameters) {
-      const auto part = std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
+      const auto part =
+          std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
       if (part == graph.parts.end()) continue;
       p.type.shape = part->whole;
       p.axis = part->axis;
@@ -228,7 +240,12 @@ class Compilation {
     }
     std::vector<Replica> replicas;
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
-      Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, best_.programs[unit_of_[d]].get(), backend(o_.devices[d].id.backend).stages_inputs()};
+      Replica replica{o_.devices[d],
+                      models_[d],
+                      slices_[d].begin,
+                      slices_[d].size,
+                      best_.programs[unit_of_[d]].get(),
+                      backend(o_.devices[d].id.backend).stages_inputs()};
       if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[d];
       replicas.push_back(std::move(replica));
     }
@@ -277,7 +294,8 @@ class Compilation {
   Candidate best_;
 };
 
-Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of, std::optional<bool>& daring) {
+Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of,
+                       std::optional<bool>& daring) {
   return Compilation(source, o, backends, parameters_of, daring).run();
 }
 

@@ -23,7 +23,8 @@ std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
   std::vector<Load> loads;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DevicePlan& device = plan.devices[d];
-    const auto shared = std::find_if(loads.rbegin(), loads.rend(), [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
+    const auto shared = std::find_if(loads.rbegin(), loads.rend(),
+                                     [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
     Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
     ++load.replicas;
     load.bytes += device.peak_bytes();
@@ -42,7 +43,9 @@ std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1
 // What would take less memory on each device.
 std::string smaller_by_parts(const CompileOptions& o) {
   const bool parts = o.mode == PlanMode::training && o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 && !o.placement;
-  return parts ? concat("; with ", option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ", o.devices.size(), " devices") : "";
+  return parts ? concat("; with ", option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ",
+                        o.devices.size(), " devices")
+               : "";
 }
 
 }  // namespace
@@ -53,7 +56,8 @@ void check_memory(const Plan& plan, CompileOptions o, const Compile& compile) {
   std::string where;
   for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
   const std::string each = load->replicas == 1 ? "" : concat(" for each of ", load->replicas, " logical devices");
-  const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch, " but has ", mebibytes(load->room), " (", where, each, ")");
+  const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch,
+                                     " but has ", mebibytes(load->room), " (", where, each, ")");
   o.layout = plan.options.preference;
   refuse_batch(message, std::move(o), compile);
 }

@@ -12,8 +12,9 @@ class BatchTooLarge final : public Error {
   std::int64_t fits;  // the largest batch that does, at least 1
 };
 
-// Fails (BatchTooLarge; device where not even one sample fits) where a device has less memory than the plan puts there, or less that is free (options.memory.free, where
-// that is known), with where the memory goes and the largest batch that fits, which `compile` is asked for.
+// Fails (BatchTooLarge; device where not even one sample fits) where a device has less memory than the plan puts there, or less that is
+// free (options.memory.free, where that is known), with where the memory goes and the largest batch that fits, which `compile` is asked
+// for.
 using Compile = std::function<Plan(const CompileOptions&)>;
 void check_memory(const Plan& plan, CompileOptions options, const Compile& compile);
 // Fails so with this message, which ends before the largest batch.

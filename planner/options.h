@@ -76,8 +76,8 @@ struct LossScaling {
 struct Parallelism {
   std::int64_t data = 0;    // replicas; 0: as many as the devices give
   std::int64_t tensor = 1;  // devices of a replica, neighbours in the list of devices
-  // ZeRO's stage. From 1 on parameters, gradients and optimizer states lie in parts over the replicas; from 3 on parameters are gathered for
-  // the forward and for the backward pass apart.
+  // ZeRO's stage. From 1 on parameters, gradients and optimizer states lie in parts over the replicas; from 3 on parameters are gathered
+  // for the forward and for the backward pass apart.
   int zero = 0;
   // A parameter or input whose name matches the pattern is split along that axis of its own, over that axis of the mesh.
   struct Split {
@@ -95,7 +95,8 @@ struct Parallelism {
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
-  std::map<std::string, std::vector<Part>, std::less<>> values;  // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
+  // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
+  std::map<std::string, std::vector<Part>, std::less<>> values;
   // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
   std::optional<std::size_t> layers_along{}, parameters_along{};
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
@@ -103,7 +104,8 @@ struct PlacementRequest {
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.
 struct GivenBytes {
-  Ints perm;                 // from the axes as they are given to the model's, both with the batch first (Transpose's); empty: as the model has them
+  // from the axes as they are given to the model's, both with the batch first (Transpose's); empty: as the model has them
+  Ints perm;
   std::int64_t axis = 1;     // of the model's input, along which the table has a row for each, unless one is that of all
   std::vector<float> table;  // 256 a row
   bool operator==(const GivenBytes&) const = default;

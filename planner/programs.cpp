@@ -15,7 +15,9 @@ namespace tandem {
 namespace {
 
 std::size_t largest_of(const std::vector<SliceOfBatch>& slices) {
-  return static_cast<std::size_t>(std::max_element(slices.begin(), slices.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) - slices.begin());
+  return static_cast<std::size_t>(
+      std::max_element(slices.begin(), slices.end(), [](const SliceOfBatch& a, const SliceOfBatch& b) { return a.size < b.size; }) -
+      slices.begin());
 }
 
 
@@ -128,14 +130,16 @@ std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional
   return slices;
 }
 
-PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o, const Plan* parameters_of) {
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o,
+                              const Plan* parameters_of) {
   PlacementRequest request = o.placement ? checked(*o.placement, model, o) : request_for(model, o);
   if (parameters_of) keep_parts(request, *parameters_of);
   const bool shares_samples = std::ranges::any_of(request.groups[0].axes, &MeshAxis::samples);
   if (!o.placement && shares_samples && request.values.empty()) {
     const std::vector<SliceOfBatch> slices = slices_of(o, request);
     source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
-    fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ", o.devices.size(), " devices");
+    fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ",
+         o.devices.size(), " devices");
   }
   std::vector<Part> parts;
   for (const MeshAxis& axis : request.groups[0].axes) parts.push_back(axis.samples ? part_by_samples(axis) : Part{});

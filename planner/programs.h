@@ -11,12 +11,15 @@ namespace tandem {
 struct SliceOfBatch {
   std::int64_t begin = 0, size = 0;
 };
-std::vector<SliceOfBatch> slices_of(const CompileOptions& options, const std::optional<PlacementRequest>& placement);  // by device; absent: there is one
+// by device; absent: there is one
+std::vector<SliceOfBatch> slices_of(const CompileOptions& options, const std::optional<PlacementRequest>& placement);
 
 // Where the values of a plan's graph shall live: as options.placement says, else the inputs by their samples. Fails where the
-// request does not fit the model, or where, without one, no input holds samples, with what the model's source has to say of a part of the batch. `rows`: of each output how many are one
-// sample's, which are given row by row; 0: none. Parameters of another plan lie as that has them.
-PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of);
+// request does not fit the model, or where, without one, no input holds samples, with what the model's source has to say of a part of the
+// batch. `rows`: of each output how many are one sample's, which are given row by row; 0: none. Parameters of another plan lie as that has
+// them.
+PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows,
+                              const CompileOptions& options, const Plan* parameters_of);
 
 struct Programs {
   std::vector<Graph> graphs;              // those that differ

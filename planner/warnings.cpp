@@ -24,7 +24,8 @@ void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
 void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
   double most = 1;
   for (const DevicePlan& d : plan.devices) most = std::max(most, d.model.sharing);
-  const auto sharers = std::count_if(plan.devices.begin(), plan.devices.end(), [&](const DevicePlan& d) { return d.model.sharing == most; });
+  const auto sharers =
+      std::count_if(plan.devices.begin(), plan.devices.end(), [&](const DevicePlan& d) { return d.model.sharing == most; });
   if (most == 1) return;
   const auto cores = std::llround(static_cast<double>(sharers) / most);
   list.push_back(concat(sharers, " devices take turns on ", cores, cores == 1 ? " core" : " cores", ": a step is estimated to take ",
@@ -76,10 +77,12 @@ void warn_of_few_values(std::vector<std::string>& list, const Plan& plan) {
       if ((values == 1 || d.slice_size == 1) && seen.insert(name).second) (values == 1 ? lone : single).add(name);
     }
   if (!lone.none())
-    list.push_back(concat("BatchNormalization ", lone.text(), " has one value a channel to normalize: its variance is zero and the output is the bias, whatever "
+    list.push_back(concat("BatchNormalization ", lone.text(),
+                          " has one value a channel to normalize: its variance is zero and the output is the bias, whatever "
                           "the input; a device needs more samples of a batch"));
   if (!single.none())
-    list.push_back(concat("BatchNormalization ", single.text(), " takes its statistics from one sample: give a device more samples of a batch, or freeze it"));
+    list.push_back(concat("BatchNormalization ", single.text(),
+                          " takes its statistics from one sample: give a device more samples of a batch, or freeze it"));
 }
 
 // What normalizes by running statistics divides by the root of the variance that the file holds.
@@ -93,9 +96,12 @@ void warn_of_variances(std::vector<std::string>& list, const Graph& model) {
     if (std::any_of(v.begin(), v.end(), [](double x) { return x < 0; })) negative.add(node.name);
     else if (!v.empty() && std::all_of(v.begin(), v.end(), [](double x) { return x == 0; })) zero.add(node.name);
   }
-  if (!negative.none()) list.push_back(concat("BatchNormalization ", negative.text(), " has a negative variance in the file: evaluation gives no numbers there"));
+  if (!negative.none())
+    list.push_back(
+        concat("BatchNormalization ", negative.text(), " has a negative variance in the file: evaluation gives no numbers there"));
   if (!zero.none())
-    list.push_back(concat("BatchNormalization ", zero.text(), " has a variance of zero in the file, for all channels: evaluation divides by the root of epsilon alone"));
+    list.push_back(concat("BatchNormalization ", zero.text(),
+                          " has a variance of zero in the file, for all channels: evaluation divides by the root of epsilon alone"));
 }
 
 void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, const Graph& model) {
@@ -105,7 +111,8 @@ void warn_of_outputs(std::vector<std::string>& list, const CompileOptions& o, co
   std::string others;
   for (const GraphOutput& out : model.outputs)
     if (out.value != taken) others += concat(others.empty() ? "'" : ", '", model[out.value].name, '\'');
-  list.push_back(concat("the loss is that of the model's ", taken == model.outputs[0].value ? "first output '" : "first output of floats '", model[taken].name, "'; not of ", others, " (", option("loss_on"), " names another)"));
+  list.push_back(concat("the loss is that of the model's ", taken == model.outputs[0].value ? "first output '" : "first output of floats '",
+                        model[taken].name, "'; not of ", others, " (", option("loss_on"), " names another)"));
 }
 
 // Whoever names an output that is no loss gets what he asked for, and not what he wants.
@@ -116,8 +123,8 @@ void warn_of_loss(std::vector<std::string>& list, const CompileOptions& o, const
   const Shape& shape = loss.type.shape;
   const std::int64_t samples = loss.depends_on_batch && shape.rank() > 0 ? std::max<std::int64_t>(1, shape[0]) : 1;
   if (shape.elements() > samples)
-    list.push_back(concat(first.loss.on.empty() ? "the model's first output '" : "'", loss.name, "' is taken for its loss, but has ", shape.elements() / samples,
-                          " numbers a sample: their mean is made small"));
+    list.push_back(concat(first.loss.on.empty() ? "the model's first output '" : "'", loss.name, "' is taken for its loss, but has ",
+                          shape.elements() / samples, " numbers a sample: their mean is made small"));
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ void Control::send(const Line& line, Kind kind, const std::string& text) {
   const std::string sent = text.substr(0, most_text);
   Header header{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(sent.size()), sum_of(sent)};
   header.checksum = sum_of(header);
-  if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);  // a line that broke is seen by the watcher
+  // a line that broke is seen by the watcher
+  if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);
 }
 
 // Once for all: the first reason is the cause. `told_by`: a line that need not hear it, or -1.
@@ -178,8 +179,13 @@ Control::Waiting& Control::add_waiting(int own, int other, int rank) {
 
 Control::Standing Control::own_standing() {
   const int waits = waits_.load(std::memory_order_relaxed);
-  Standing s{true, busy_.load(std::memory_order_relaxed) > 0, calls_.load(std::memory_order_relaxed), moved_.load(std::memory_order_relaxed),
-             (waits & 1) != 0, (waits & 2) != 0, {}};
+  Standing s{true,
+             busy_.load(std::memory_order_relaxed) > 0,
+             calls_.load(std::memory_order_relaxed),
+             moved_.load(std::memory_order_relaxed),
+             (waits & 1) != 0,
+             (waits & 2) != 0,
+             {}};
   const std::lock_guard lock(mutex_);
   for (const Waiting& w : waiting_)
     if (w.now.load(std::memory_order_relaxed)) s.waits.push_back({w.own, w.other, w.rank});
@@ -271,7 +277,8 @@ std::string Control::dead_lines() const {
     for (const Wait& w : standings_[r].waits) {
       const auto there = static_cast<std::size_t>(w.rank);
       const auto back = [&](const Wait& v) { return v.own == w.other && v.other == w.own; };
-      if (r < there && there < standings_.size() && std::any_of(standings_[there].waits.begin(), standings_[there].waits.end(), back)) add(r, there);
+      if (r < there && there < standings_.size() && std::any_of(standings_[there].waits.begin(), standings_[there].waits.end(), back))
+        add(r, there);
     }
   return pairs.empty() ? "their lines carry" : concat("the line of ", pairs, " carries");
 }

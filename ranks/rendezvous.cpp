@@ -260,7 +260,8 @@ Greeting greet(const WorldOptions& o) {
   Socket listener = listen_at(address);
   const std::string host = own_host(listener);
   if (o.note && !means_loopback(address.host) && is_loopback(host))
-    o.note(concat("'", printable(address.host), "' is ", host, " on this machine, so only its own ranks can come: others need an address of its network"));
+    o.note(concat("'", printable(address.host), "' is ", host,
+                  " on this machine, so only its own ranks can come: others need an address of its network"));
   if (o.note && o.secret.empty() && !is_loopback(host) && !address.local())
     o.note(concat("without a secret anyone who reaches ", printable(to_string(address)), " can take a rank's place (",
                   option("secret_file"), ')'));

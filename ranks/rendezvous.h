@@ -1,7 +1,7 @@
 // How ranks find each other: rank 0 listens, the others come, and each is told where its neighbour listens. From then on
 // the lines of control tell who is lost, also to those who still wait for a neighbour. Nobody listens elsewhere than at the
-// address given and, for neighbours and lines between devices, where rank 0 was reached from, and only until these have come. Who has the run's secret may take
-// a rank's place; without a secret whoever knows the protocol and comes first.
+// address given and, for neighbours and lines between devices, where rank 0 was reached from, and only until these have come. Who has the
+// run's secret may take a rank's place; without a secret whoever knows the protocol and comes first.
 #pragma once
 #include <vector>
 

@@ -41,7 +41,8 @@ std::string to_string(const Address& address);
 Socket listen_at(const Address& address);
 void remove_place(const Address& address);  // a Unix socket's file
 // Where others reach a port of this machine's choosing at `host`, one of its addresses, or a Unix socket beside `address`.
-std::pair<Socket, std::string> listen_beside(const Address& address, const std::string& host, int rank);  // the socket and its port, or its path
+// the socket and its port, or its path
+std::pair<Socket, std::string> listen_beside(const Address& address, const std::string& host, int rank);
 Socket accept_from(const Socket& listener);  // who waits there; not open where nobody does
 // Of who connected by a Unix socket: this process's user runs it. True of others, where that cannot be known.
 bool same_user(const Socket& socket);

@@ -82,10 +82,13 @@ void World::all_reduce(std::span<std::byte* const> buffers, std::int64_t element
   const auto bytes = static_cast<std::uint64_t>(elements) * size;
   visit_float(dtype, [&]<class T>() {
     const auto folding = []<bool of_largest>() {
-      return [](void* context, std::int64_t at, std::int64_t n, const std::byte* partial) { sum_up<T, of_largest>(*static_cast<std::span<std::byte* const>*>(context), at, n, partial); };
+      return [](void* context, std::int64_t at, std::int64_t n, const std::byte* partial) {
+        sum_up<T, of_largest>(*static_cast<std::span<std::byte* const>*>(context), at, n, partial);
+      };
     };
     const Chain::Fold fold{&buffers, largest ? +folding.template operator()<true>() : +folding.template operator()<false>()};
-    state_->chain.run({static_cast<std::uint64_t>(largest ? Kind::largest : Kind::sum), static_cast<std::uint64_t>(channel), bytes}, size, buffers[0], fold);
+    state_->chain.run({static_cast<std::uint64_t>(largest ? Kind::largest : Kind::sum), static_cast<std::uint64_t>(channel), bytes}, size,
+                      buffers[0], fold);
   });
 }
 
@@ -117,7 +120,8 @@ void World::agree(std::span<const Fact> facts) {
   for (const Fact& f : facts) text += concat(f.name, end, f.value, end, f.where, end);
   std::istringstream first(broadcast(text));
   std::map<std::string, std::pair<Fact, Fact>> values;  // by name: rank 0's and this rank's
-  for (Fact f; std::getline(first, f.name, end) && std::getline(first, f.value, end) && std::getline(first, f.where, end);) values[f.name].first = f;
+  for (Fact f; std::getline(first, f.name, end) && std::getline(first, f.value, end) && std::getline(first, f.where, end);)
+    values[f.name].first = f;
   for (const Fact& f : facts) values[f.name].second = f;
 
   // Each rank says in its own place what differs, and all read the same one.
@@ -128,7 +132,8 @@ void World::agree(std::span<const Fact> facts) {
   };
   for (const auto& [name, value] : values) {
     if (value.first.value == value.second.value) continue;
-    const std::string difference = concat("rank ", rank(), " has ", printable(name), ' ', shown(value.second), ", rank 0 has ", shown(value.first));
+    const std::string difference =
+        concat("rank ", rank(), " has ", printable(name), ' ', shown(value.second), ", rank 0 has ", shown(value.first));
     places.replace(room * static_cast<std::size_t>(rank()), std::min(difference.size(), room - 1), difference, 0, room - 1);
     break;
   }

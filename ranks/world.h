@@ -50,7 +50,8 @@ class World {
   // the rank at fault: one that has ended, does not come in time, calls something else, or has called stop().
 
   // Afterwards every rank's buffers[0] holds the sum over all buffers of all ranks, added in the order of the ranks and
-  // of each rank's buffers, so that the bits are those of in_process_group(); with `largest` the largest of each element. Allocates nothing. `channel` is compared.
+  // of each rank's buffers, so that the bits are those of in_process_group(); with `largest` the largest of each element. Allocates
+  // nothing. `channel` is compared.
   void all_reduce(std::span<std::byte* const> buffers, std::int64_t elements, DType dtype, int channel, bool largest = false);
   // `bytes` is as long everywhere, and zero where another rank's part is: afterwards it is whole. Allocates nothing.
   void gather(std::span<std::byte> bytes);

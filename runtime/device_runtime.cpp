@@ -56,16 +56,20 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, std::span<cons
   const DevicePlan& device = plan.devices[index_];
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
-  const bool stages = std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.as<SliceStep>() && s.workspace.present(); });
+  const bool stages =
+      std::any_of(device.steps.begin(), device.steps.end(), [](const Step& s) { return s.as<SliceStep>() && s.workspace.present(); });
   if (stages && !staging_.stream)
-    staging_ = {.stream = device_->create_stream(copy_stream), .taken = device_->create_event(), .filled = {device_->create_event(), device_->create_event()}};
+    staging_ = {.stream = device_->create_stream(copy_stream),
+                .taken = device_->create_event(),
+                .filled = {device_->create_event(), device_->create_event()}};
   std::vector<std::byte*> bases;
   for (const Arena& a : device.arenas) bases.push_back(arena(a, group && group->registers() && a.kind == ArenaKind::gradients));
   const std::int64_t alignment = backend_.model(device.device.index, 1).alignment;
   std::vector<std::byte*> addresses;
   for (const Buffer& b : device.buffers) {
     if (b.offset % alignment != 0)
-      fail(ExitCode::device, "the plan has '", b.name, "' at ", b.offset, ", and ", device.device, " wants multiples of ", alignment, ": a plan of an older version is to be made again");
+      fail(ExitCode::device, "the plan has '", b.name, "' at ", b.offset, ", and ", device.device, " wants multiples of ", alignment,
+           ": a plan of an older version is to be made again");
     addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);
     if (b.constant) load(b, addresses.back());
   }

@@ -22,7 +22,9 @@ void for_each_range(const PlanParameter& p, const ParameterPart& part, const Mov
   const std::int64_t elements = part.operand.shape.elements();
   if (elements == 0) return;
   const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(p.type.dtype)) / outer;
-  for (std::int64_t i = 0; i < outer; ++i) move(static_cast<std::size_t>((i * shape[part.axis] + part.begin) * row), static_cast<std::size_t>(i * bytes), static_cast<std::size_t>(bytes));
+  for (std::int64_t i = 0; i < outer; ++i)
+    move(static_cast<std::size_t>((i * shape[part.axis] + part.begin) * row), static_cast<std::size_t>(i * bytes),
+         static_cast<std::size_t>(bytes));
 }
 
 }  // namespace
@@ -31,7 +33,9 @@ std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& par
   std::vector<std::byte> kept(static_cast<std::size_t>(part.operand.bytes())), cut;
   if (part.axis >= 0) {
     cut.resize(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
-    for_each_range(p, part, [&](std::size_t from, std::size_t to, std::size_t bytes) { std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(from), bytes, cut.begin() + static_cast<std::ptrdiff_t>(to)); });
+    for_each_range(p, part, [&](std::size_t from, std::size_t to, std::size_t bytes) {
+      std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(from), bytes, cut.begin() + static_cast<std::ptrdiff_t>(to));
+    });
     whole = cut;
   }
   reorder(source_of(p, part), whole, part.operand, kept);
@@ -42,12 +46,15 @@ void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const
   if (part.axis < 0) return reorder(part.operand, kept, source_of(p, part), whole);
   std::vector<std::byte> cut(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
   reorder(part.operand, kept, source_of(p, part), cut);
-  for_each_range(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) { std::copy_n(cut.begin() + static_cast<std::ptrdiff_t>(from), bytes, whole.begin() + static_cast<std::ptrdiff_t>(to)); });
+  for_each_range(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) {
+    std::copy_n(cut.begin() + static_cast<std::ptrdiff_t>(from), bytes, whole.begin() + static_cast<std::ptrdiff_t>(to));
+  });
 }
 
 CutParameter::CutParameter(const PlanParameter& parameter, std::span<const ParameterPart* const> parts, std::span<const std::byte> whole) {
   for (const ParameterPart* part : parts)
-    if (part && std::none_of(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(*part); })) cut_.emplace_back(part, cut_part(parameter, *part, whole));
+    if (part && std::none_of(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(*part); }))
+      cut_.emplace_back(part, cut_part(parameter, *part, whole));
 }
 
 std::span<const std::byte> CutParameter::bytes_of(const ParameterPart& part) const {
@@ -58,7 +65,8 @@ std::string difference(const PlanParameter& to_add, const PlanParameter& first) 
   if (to_add.parts == first.parts && to_add.arena == first.arena && to_add.type == first.type && to_add.source == first.source) return "";
   const auto [here, there] = std::mismatch(to_add.parts.begin(), to_add.parts.end(), first.parts.begin(), first.parts.end());
   const auto text = [](const PlanParameter& of, auto part) {
-    return part == of.parts.end() ? concat(of.type, " in ", of.parts.size(), " parts") : concat(part->operand, " at ", part->offset, " of device ", part->device);
+    return part == of.parts.end() ? concat(of.type, " in ", of.parts.size(), " parts")
+                                  : concat(part->operand, " at ", part->offset, " of device ", part->device);
   };
   return concat(text(to_add, here), " in the plan to add, ", text(first, there));
 }

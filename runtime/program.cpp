@@ -123,7 +123,9 @@ void Program::execute(const Instruction& i, const HostBuffers& host, const Slot&
   Stream& stream = *i.stream;
   switch (i.kind) {
     case Instruction::launch: stream.launch(*i.kernel); break;
-    case Instruction::copy_in: stream.copy_in(i.memory, i.place < 0 ? host.inputs[i.host] + i.offset : slot.memory + i.place, i.bytes); break;
+    case Instruction::copy_in:
+      stream.copy_in(i.memory, i.place < 0 ? host.inputs[i.host] + i.offset : slot.memory + i.place, i.bytes);
+      break;
     case Instruction::copy_out:
       if (i.place >= 0)
         stream.copy_out(slot.memory + i.place, i.memory, i.bytes);
@@ -224,7 +226,8 @@ void Program::put_inputs(std::span<const std::byte* const> inputs, const Slot& s
 
 void Program::get_outputs(std::span<std::byte* const> outputs, const Slot& slot) const {
   for (const Instruction& i : instructions_)
-    if (i.kind == Instruction::copy_out && i.place >= 0 && outputs[i.host]) std::copy_n(slot.memory + i.place, i.bytes, outputs[i.host] + i.offset);
+    if (i.kind == Instruction::copy_out && i.place >= 0 && outputs[i.host])
+      std::copy_n(slot.memory + i.place, i.bytes, outputs[i.host] + i.offset);
 }
 
 void Program::begin(const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {

@@ -67,7 +67,8 @@ void Session::State::check_same_session(const Plan& plan) const {
     if (it == parameters.end())
       fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
     const PlanParameter& q = *it->second;
-    if (const std::string how = difference(p, q); !how.empty()) fail(ExitCode::usage, "session: parameter '", p.name, "' is ", how, " in the first");
+    if (const std::string how = difference(p, q); !how.empty())
+      fail(ExitCode::usage, "session: parameter '", p.name, "' is ", how, " in the first");
   }
 }
 
@@ -196,9 +197,10 @@ void Session::run(std::size_t index, std::span<const std::byte* const> inputs, s
                   const Ahead& ahead) {
   State& s = *state_;
   s.check_idle();
-  step(index, inputs, outputs, state, ahead, [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
-    program.run(host, next, next_inputs);
-  });
+  step(index, inputs, outputs, state, ahead,
+       [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
+         program.run(host, next, next_inputs);
+       });
   if (s.world) s.exchange(index, outputs);
   s.capture(index);
 }
@@ -217,13 +219,14 @@ bool Session::will_run_ahead() const {
   return true;
 }
 
-void Session::begin(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
-                    const Ahead& ahead) {
+void Session::begin(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                    const StepState& state, const Ahead& ahead) {
   State& s = *state_;
   if (s.under_way == s.begun.size() || (s.under_way == 1 && !(runs_ahead(index) && runs_ahead(s.begun[0].plan)))) s.check_idle();
-  step(index, inputs, outputs, state, ahead, [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
-    program.begin(host, next, next_inputs);
-  });
+  step(index, inputs, outputs, state, ahead,
+       [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
+         program.begin(host, next, next_inputs);
+       });
   s.begun[s.under_way++] = {index, outputs};
 }
 
@@ -249,7 +252,9 @@ void Session::State::capture(std::size_t index) {
     if (!device->program(index).capture()) failed = true;
   });
   if (!(world ? world->any(failed.load()) : failed.load())) return;
-  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) { device->program(index).drop_capture("another device could not capture it"); });
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t) {
+    device->program(index).drop_capture("another device could not capture it");
+  });
 }
 
 void Session::set_stop(std::function<bool()> stop) {
@@ -298,7 +303,8 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
   const std::function<bool()>* const stop = s.stop && s.can_be_left[index] ? &s.stop : nullptr;
   const auto job = [&](int d) {
     const std::size_t device = static_cast<std::size_t>(d);
-    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs, announced, stop}, device);
+    run(s.devices[device]->program(index), {std::span(s.inputs[device].inputs.data(), plan.inputs.size()), outputs, announced, stop},
+        device);
   };
   const auto failed = [&](int d, const std::exception_ptr& error) { s.leave_step(index, d, error); };
   if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) s.end(f);

@@ -32,7 +32,8 @@ void Session::set_parameters(std::span<const NamedTensor> values, ValueRole role
     set[values[i].name] = &values[i].tensor;
   }
   for (const PlanParameter& p : state_->plans[0]->parameters)
-    if (const auto of = set.find(p.of); role == ValueRole::plain && p.role == ValueRole::copy && of != set.end()) write(p, of->second->cast(p.type.dtype));
+    if (const auto of = set.find(p.of); role == ValueRole::plain && p.role == ValueRole::copy && of != set.end())
+      write(p, of->second->cast(p.type.dtype));
 }
 
 std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::size_t asked) const {

@@ -31,13 +31,15 @@ std::string absence_of(const DeviceId& id, Backends backends) {
   const auto backend = std::find_if(backends.begin(), backends.end(), [&](const Backend* b) { return b->name() == id.backend; });
   if (backend == backends.end()) return concat("this program has no backend ", id.backend, " here");
   if (const std::string reason = (*backend)->unusable(); !reason.empty()) return reason;
-  return id.index < (*backend)->device_count() ? std::string() : concat("there are ", (*backend)->device_count(), " ", id.backend, " devices");
+  return id.index < (*backend)->device_count() ? std::string()
+                                               : concat("there are ", (*backend)->device_count(), " ", id.backend, " devices");
 }
 
 // What tells a step's kernel from another's.
 std::string text_of(const DevicePlan& device, const Step& step, const LaunchStep& launch) {
   const std::int64_t room = step.workspace.present() ? device.buffers[step.workspace].bytes : 0;
-  return concat(device.device.backend, ' ', device.model.threads, ' ', launch.op, ' ', launch.kernel, ' ', launch.attributes, ' ', room, ' ', text(operands(device, step.inputs)), " > ", text(operands(device, step.outputs)));
+  return concat(device.device.backend, ' ', device.model.threads, ' ', launch.op, ' ', launch.kernel, ' ', launch.attributes, ' ', room,
+                ' ', text(operands(device, step.inputs)), " > ", text(operands(device, step.outputs)));
 }
 
 void check_device(const Plan& plan, const DevicePlan& device, const Backend& backend, std::set<std::string>& seen) {
@@ -66,7 +68,8 @@ std::string text_of_step(const Plan& plan, const DevicePlan& device, StepId id) 
   return concat("step ", id.index, " (", what, step.origin.empty() ? "" : concat(", from '", step.origin.front(), "'"), ")");
 }
 
-std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step, const LaunchStep& launch) {
+std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step,
+                                    const LaunchStep& launch) {
   KernelRequest request{.op = launch.op,
                         .attributes = &launch.attributes,
                         .inputs = operands(device, step.inputs),
@@ -95,7 +98,8 @@ std::vector<std::string> check_kernels(const Plan& plan, Backends backends) {
   std::set<std::string> seen;
   for (const DevicePlan& device : plan.devices) {
     if (const std::string reason = absence_of(device.device, backends); !reason.empty()) {
-      if (std::string line = concat("kernels of ", device.device, " are not checked: ", reason); left.empty() || left.back() != line) left.push_back(std::move(line));
+      if (std::string line = concat("kernels of ", device.device, " are not checked: ", reason); left.empty() || left.back() != line)
+        left.push_back(std::move(line));
       continue;
     }
     // A device belongs to the thread that activates it.

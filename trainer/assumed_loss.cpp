@@ -82,7 +82,8 @@ std::string Model::assume_loss(ModelOptions& o, const Dataset& data) const {
   o.plan.loss.name = sigmoid || range.yes_or_no ? "binary-cross-entropy" : "mse";
   o.plan.loss.assumed = false;
   const char* const what = sigmoid ? "a sigmoid" : range.yes_or_no ? "and these are 0 and 1" : "and these are numbers";
-  return concat("the model gives one number for each label, ", what, ": the loss is ", o.plan.loss.name, " (", option("loss"), " names another)");
+  return concat("the model gives one number for each label, ", what, ": the loss is ", o.plan.loss.name, " (", option("loss"),
+                " names another)");
 }
 
 }  // namespace tandem

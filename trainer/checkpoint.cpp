@@ -29,12 +29,14 @@ struct Type {
   DType dtype;
   std::string_view name;
 };
-constexpr Type types[] = {{DType::float32, "F32"}, {DType::float64, "F64"}, {DType::float16, "F16"}, {DType::bfloat16, "BF16"}, {DType::boolean, "BOOL"},
-                          {DType::int8, "I8"},     {DType::int16, "I16"},   {DType::int32, "I32"},   {DType::int64, "I64"},     {DType::uint8, "U8"},
-                          {DType::uint16, "U16"},  {DType::uint32, "U32"},  {DType::uint64, "U64"}};
+constexpr Type types[] = {{DType::float32, "F32"},  {DType::float64, "F64"}, {DType::float16, "F16"}, {DType::bfloat16, "BF16"},
+                          {DType::boolean, "BOOL"}, {DType::int8, "I8"},     {DType::int16, "I16"},   {DType::int32, "I32"},
+                          {DType::int64, "I64"},    {DType::uint8, "U8"},    {DType::uint16, "U16"},  {DType::uint32, "U32"},
+                          {DType::uint64, "U64"}};
 
 std::uint32_t add_to(std::uint32_t sum, const void* bytes, std::size_t size) {
-  return size == 0 ? sum : static_cast<std::uint32_t>(crc32_z(sum, static_cast<const Bytef*>(bytes), size));  // zlib begins anew where there is nothing
+  // zlib begins anew where there is nothing
+  return size == 0 ? sum : static_cast<std::uint32_t>(crc32_z(sum, static_cast<const Bytef*>(bytes), size));
 }
 
 // A name may be of any bytes, JSON's text may not: those beyond ASCII are written as %XX where they are no UTF-8.
@@ -46,7 +48,9 @@ std::string escaped(const std::string& name) {
     text = false;
   }
   std::string out;
-  for (const char c : name) out += c == '%' || (!text && static_cast<unsigned char>(c) >= 0x80) ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
+  for (const char c : name)
+    out += c == '%' || (!text && static_cast<unsigned char>(c) >= 0x80) ? fmt::format("%{:02X}", static_cast<unsigned char>(c))
+                                                                        : std::string(1, c);
   return out;
 }
 
@@ -54,7 +58,8 @@ std::string unescaped(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     unsigned value = 0;
-    if (text[i] != '%' || i + 2 >= text.size() || std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ptr != text.data() + i + 3) {
+    if (text[i] != '%' || i + 2 >= text.size() ||
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ptr != text.data() + i + 3) {
       out += text[i];
     } else {
       out += static_cast<char>(value);
@@ -64,7 +69,8 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-void each(const TensorSource& weights, const TensorSource& optimizer, const std::function<void(std::string_view, const NamedTensor&)>& work) {
+void each(const TensorSource& weights, const TensorSource& optimizer,
+          const std::function<void(std::string_view, const NamedTensor&)>& work) {
   weights([&](const NamedTensor& t) { work(folders[0], t); });
   optimizer([&](const NamedTensor& t) { work(folders[1], t); });
 }
@@ -73,7 +79,8 @@ Checkpoint read_zip(const std::filesystem::path& path) {
   constexpr std::string_view ending = ".npy";
   constexpr const char* state_member = "state.json";
   ZipReader zip(path);
-  if (!zip.whole()) fail(ExitCode::data, path.string(), ": is damaged (its checksum differs), or not a checkpoint of this version ('", version, "')");
+  if (!zip.whole())
+    fail(ExitCode::data, path.string(), ": is damaged (its checksum differs), or not a checkpoint of this version ('", version, "')");
   if (!zip.has(state_member)) fail(ExitCode::data, path.string(), ": not a checkpoint (no ", state_member, ")");
   Checkpoint checkpoint;
   const std::vector<std::byte> state = zip.read(state_member);
@@ -119,13 +126,16 @@ void write_checkpoint(const std::filesystem::path& path, const Json& state, cons
   std::int64_t size = 0;
   std::uint32_t of_data = 0;
   each(weights, optimizer, [&](std::string_view folder, const NamedTensor& t) {
-    const Type* const type = std::find_if(std::begin(types), std::end(types), [&](const Type& row) { return row.dtype == t.tensor.dtype(); });
-    if (type == std::end(types)) fail(ExitCode::io, path.string(), ": '", t.name, "' is of a type that checkpoints cannot hold, ", t.tensor.type());
+    const Type* const type =
+        std::find_if(std::begin(types), std::end(types), [&](const Type& row) { return row.dtype == t.tensor.dtype(); });
+    if (type == std::end(types))
+      fail(ExitCode::io, path.string(), ": '", t.name, "' is of a type that checkpoints cannot hold, ", t.tensor.type());
     const auto bytes = t.tensor.bytes();
     Json::Array dims;
     for (const std::int64_t dim : t.tensor.shape()) dims.emplace_back(dim);
     const std::int64_t end = size + static_cast<std::int64_t>(bytes.size());
-    header.emplace_back(concat(folder, escaped(t.name)), Json::Object{{"dtype", type->name}, {"shape", std::move(dims)}, {"data_offsets", Json::Array{size, end}}});
+    header.emplace_back(concat(folder, escaped(t.name)),
+                        Json::Object{{"dtype", type->name}, {"shape", std::move(dims)}, {"data_offsets", Json::Array{size, end}}});
     of_data = add_to(of_data, bytes.data(), bytes.size());
     size = end;
   });

@@ -47,7 +47,8 @@ std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view
   if (slice_weights.empty()) return list;
   const std::vector<std::string> weights = split(slice_weights, ',');
   if (weights.size() != list.size())
-    fail(ExitCode::usage, "slice weights '", slice_weights, "' are ", weights.size(), weights.size() == 1 ? " number for " : " numbers for ", list.size(), list.size() == 1 ? " device" : " devices");
+    fail(ExitCode::usage, "slice weights '", slice_weights, "' are ", weights.size(),
+         weights.size() == 1 ? " number for " : " numbers for ", list.size(), list.size() == 1 ? " device" : " devices");
   for (std::size_t i = 0; i < list.size(); ++i) list[i].weight = parse_number(weights[i], "slice weights");
   return list;
 }

@@ -21,16 +21,24 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 }
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is
-// filled up; a model that computes its own loss averages over the batch, and one may normalize by it, so its last batch gets a plan of its size.
-// Returns whether all of it was run. `evaluation`: what is measured; of no losses: the model predicts. `looks`: at inputs, too, as the model's numbers, also of other ranks' samples.
+// filled up; a model that computes its own loss averages over the batch, and one may normalize by it, so its last batch gets a plan of its
+// size.
+// Returns whether all of it was run. `evaluation`: what is measured; of no losses: the model predicts. `looks`: at inputs, too, as the
+// model's numbers, also of other ranks' samples.
 template <class Each>
-bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, const EvaluationOutputs& evaluation, std::int64_t batch, bool looks, Each&& each) {
+bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, const EvaluationOutputs& evaluation, std::int64_t batch,
+                    bool looks, Each&& each) {
   std::vector<std::string> outputs = o.outputs;
   if (outputs == s.options.outputs) outputs.clear();  // those of all its plans
   const bool pad = !own_loss(s.losses) && !s.by_batch, bytes = !looks && feed.give_bytes(s.options.plan.given_bytes);
   std::function<std::byte*(std::size_t, std::int64_t)> memory;  // the loader's own, where devices copy from any as fast
-  if (s.session->will_run_ahead()) memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };  // even ones are a training's, which goes on
-  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch}, .pad = pad, .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(), .memory = memory});
+  // even ones are a training's, which goes on
+  if (s.session->will_run_ahead())
+    memory = [&](std::size_t number, std::int64_t bytes_of) { return s.session->host_memory(2 * number + 1, bytes_of); };
+  Loader loader(feed, {.order = {.samples = feed.data().size(), .batch = batch},
+                       .pad = pad,
+                       .rows = looks ? LoaderOptions::RowsOf() : s.rows_here(),
+                       .memory = memory});
   std::int64_t done = 0;
   bool announced = false;
   struct Stop {  // within a batch too, where one takes long
@@ -39,10 +47,12 @@ bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, const
     ~Stop() { session.set_stop({}); }
   } const stop(*s.session, o.stop);
   while (const LoadedBatch* loaded = loader.next()) {
-    const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = outputs, .evaluation = evaluation});
+    const std::size_t plan = s.plan_for(
+        {.mode = PlanMode::inference, .batch = pad ? batch : loaded->size, .bytes = bytes, .outputs = outputs, .evaluation = evaluation});
     const LoadedBatch* const next = loader.peek();
     const bool same_plan = next && (pad || next->size == loaded->size);
-    s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()}, done);
+    s.run(plan, loaded->inputs, 0, {announced, plan, same_plan ? std::span<std::byte* const>(next->inputs) : std::span<std::byte* const>()},
+          done);
     announced = same_plan;
     if (o.stop && s.any(o.stop())) return false;
     each(*loaded, plan);
@@ -62,7 +72,8 @@ Tensor spread_rows(const Tensor& rows, std::span<const std::int64_t> samples, st
     const auto to = spread.write<T>();
     std::fill(to.begin(), to.end(), std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(-1));
     const auto from = rows.values<T>();
-    for (std::size_t i = 0; i < samples.size(); ++i) std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i) * each, each, to.begin() + samples[i] * each);
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i) * each, each, to.begin() + samples[i] * each);
   });
   return spread;
 }
@@ -83,16 +94,18 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
   std::vector<FeedTarget> targets = s.targets;
   std::erase_if(targets, [](const FeedTarget& t) { return t.weight; });
   const auto fields = data.fields();
-  if (s.options.plan.loss.sample_weights.value_or(true) && std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
+  if (s.options.plan.loss.sample_weights.value_or(true) &&
+      std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; }))
     targets.push_back(weights_target());
   Feed feed(data, targets, o.preprocess, s.options.seed);
   feed.check_values(s.options.plan.loss.name);
   LossMeasures measures(s, o.metrics);
   const EvaluationOutputs evaluation = evaluation_of(s.losses, o.metrics);
   const auto start = std::chrono::steady_clock::now();
-  const bool whole = for_each_batch(s, feed, o, evaluation, batch, measures.reads_inputs(), [&](const LoadedBatch& loaded, std::size_t plan) {
-    measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, targets, loaded.inputs, loaded.size));
-  });
+  const bool whole =
+      for_each_batch(s, feed, o, evaluation, batch, measures.reads_inputs(), [&](const LoadedBatch& loaded, std::size_t plan) {
+        measures.add(s.session->plan(plan), s.runners[plan], labels_in(s.losses, targets, loaded.inputs, loaded.size));
+      });
   if (!whole) return {.stopped = true};
   Evaluation e = measures.result();
   e.samples_per_second = static_cast<double>(e.samples) / seconds_since(start);
@@ -142,7 +155,8 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     for (std::size_t i = 0; i < written.size(); ++i) {
       const std::vector<std::byte>& from = s.runners[plan].storage[written[i]];
       const std::size_t sample = from.size() / static_cast<std::size_t>(p.batch);
-      std::copy_n(from.begin(), static_cast<std::size_t>(loaded.size) * sample, results[i].tensor.write().subspan(static_cast<std::size_t>(done) * sample).begin());
+      std::copy_n(from.begin(), static_cast<std::size_t>(loaded.size) * sample,
+                  results[i].tensor.write().subspan(static_cast<std::size_t>(done) * sample).begin());
     }
     done += loaded.size;
   });

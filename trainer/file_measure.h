@@ -19,7 +19,8 @@ class FileMeasure {
   bool reads_inputs() const;  // of the model
 
  private:
-  Tensor given(const FileInput& input, const TensorType& wanted, const Plan& plan, const Runner& runner, const BatchLabels& batch, const std::byte* labels) const;
+  Tensor given(const FileInput& input, const TensorType& wanted, const Plan& plan, const Runner& runner, const BatchLabels& batch,
+               const std::byte* labels) const;
   const Model::State& s_;
   GraphFile file_;
   std::optional<TensorType> labels_;

@@ -38,7 +38,8 @@ bool is_output(const Graph& model, std::string_view name) {
 
 bool is_graph_file(std::string_view name) { return name.ends_with(".onnx"); }
 
-GraphFile::GraphFile(std::string path, const ModelFile& file, const Graph& model, const std::string& on) : path_(std::move(path)), file_(file) {
+GraphFile::GraphFile(std::string path, const ModelFile& file, const Graph& model, const std::string& on)
+    : path_(std::move(path)), file_(file) {
   std::vector<FileInput*> open;
   bool taken = false;  // what the loss stands on
   for (const ModelInput& input : file.inputs()) inputs_.push_back({.name = input.name, .of = FileInput::Of::value, .value = {}});
@@ -62,13 +63,15 @@ GraphFile::GraphFile(std::string path, const ModelFile& file, const Graph& model
   std::erase_if(open, [](const FileInput* input) { return !input->value.empty(); });
   for (const FileInput::Of kind : {FileInput::Of::labels, FileInput::Of::weights})
     if (std::count_if(inputs_.begin(), inputs_.end(), [&](const FileInput& i) { return i.of == kind; }) > 1)
-      fail(ExitCode::usage, path_, ": several of its inputs go by names of ", kind == FileInput::Of::labels ? "labels" : "samples' weights", ", expected one");
+      fail(ExitCode::usage, path_, ": several of its inputs go by names of ", kind == FileInput::Of::labels ? "labels" : "samples' weights",
+           ", expected one");
   if (open.empty()) return;
   std::vector<std::string> names, outputs;
   for (const FileInput* input : open) names.push_back(input->name);
   for (const GraphOutput& out : model.outputs) outputs.push_back(model[out].name);
-  fail(ExitCode::usage, path_, ": nothing of model '", model.name, "' goes by the name of its ", names.size() == 1 ? "input " : "inputs ", list(names), "; expected an output (",
-       list(outputs), ") or another value of the model, labels (called label, labels, target, y_true, ...) or weights of samples (sample_weights)");
+  fail(ExitCode::usage, path_, ": nothing of model '", model.name, "' goes by the name of its ", names.size() == 1 ? "input " : "inputs ",
+       list(names), "; expected an output (", list(outputs),
+       ") or another value of the model, labels (called label, labels, target, y_true, ...) or weights of samples (sample_weights)");
 }
 
 const FileInput* GraphFile::of(FileInput::Of kind) const {
@@ -99,19 +102,23 @@ Graph GraphFile::graph(const Graph& model, std::int64_t samples, const std::map<
     const Value& wants = graph[*in];
     if (input.of != FileInput::Of::value) {
       if (wants.type.shape.rank() == 0 || wants.type.shape[0] != samples)
-        fail(ExitCode::usage, path_, ": its input '", input.name, "' is ", wants.type, " for ", samples, " samples, expected a row for each");
+        fail(ExitCode::usage, path_, ": its input '", input.name, "' is ", wants.type, " for ", samples,
+             " samples, expected a row for each");
       continue;
     }
     const Value& value = model[*model.find(input.value)];
     const bool casts = is_float(value.type.dtype) && is_float(wants.type.dtype);
     if (value.type.shape != wants.type.shape || (value.type.dtype != wants.type.dtype && !casts))
-      fail(ExitCode::usage, path_, ": its input '", input.name, "' is ", wants.type, " for ", samples, " samples, the model's '", input.value, "' is ", value.type);
+      fail(ExitCode::usage, path_, ": its input '", input.name, "' is ", wants.type, " for ", samples, " samples, the model's '",
+           input.value, "' is ", value.type);
   }
-  if (graph.outputs.empty() || !is_float(graph[graph.outputs[0]].type.dtype)) fail(ExitCode::usage, path_, ": its first output is not floating point");
+  if (graph.outputs.empty() || !is_float(graph[graph.outputs[0]].type.dtype))
+    fail(ExitCode::usage, path_, ": its first output is not floating point");
   return graph;
 }
 
-ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& output, const std::string& prefix) const {
+ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& output,
+                          const std::string& prefix) const {
   const Graph part = graph(model, samples, dims);
   GraphBuilder b(model, prefix, {});
   const auto row_input = [&](const std::string& name, const TensorType& type, ValueRole role, const std::string& of = {}) {
@@ -151,7 +158,9 @@ std::string GraphFile::text() const {
   std::string text;
   for (const FileInput& input : inputs_) {
     text += concat(text.empty() ? ": its input '" : ", '", input.name, text.empty() ? "' is " : "' ");
-    text += input.of == FileInput::Of::labels ? "the labels" : input.of == FileInput::Of::weights ? "the samples' weights" : concat("the model's '", input.value, '\'');
+    text += input.of == FileInput::Of::labels    ? "the labels"
+            : input.of == FileInput::Of::weights ? "the samples' weights"
+                                                 : concat("the model's '", input.value, '\'');
   }
   return path_ + text;
 }

@@ -34,8 +34,10 @@ class GraphFile {
   // The file's graph for the samples of `model`, whose values say what size its symbolic dimensions have; others may be given.
   // Fails (usage) where a value has another type than the input that it is for.
   Graph graph(const Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims) const;
-  // Puts it behind the model, with inputs for labels (by this name) and weights of samples where it takes some. Gives its first output back.
-  ValueId attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& labels, const std::string& prefix) const;
+  // Puts it behind the model, with inputs for labels (by this name) and weights of samples where it takes some. Gives its first output
+  // back.
+  ValueId attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& labels,
+                 const std::string& prefix) const;
   // "my_loss.onnx: its input 'pred' is the model's 'y', 'target' the labels"
   std::string text() const;
 

@@ -132,7 +132,8 @@ Role role_of(const Graph& graph, const Users& users, ValueId value, std::set<Val
 
 Start start_of(const Graph& graph, const Users& users, ValueId value) {
   std::set<ValueId> seen;
-  if (const Role role = role_of(graph, users, value, seen); role.row) return role.row->rule(*role.node, role.input, graph[role.value].type.shape);
+  if (const Role role = role_of(graph, users, value, seen); role.row)
+    return role.row->rule(*role.node, role.input, graph[role.value].type.shape);
   const Shape& s = graph[value].type.shape;  // no consumer says more: a matrix or filter by its shape, a vector as a bias
   return s.rank() < 2
              ? zeros

@@ -44,7 +44,8 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
       plan = parse_plan(read_file(file, ExitCode::model));
       verify(plan);
       if (plan.made_from != fingerprint_of(plan, request))
-        fail("is not the plan that was made from this model for these devices and options", plan.made_from == 0 ? ": it does not say what it was made from" : ": it was changed, or made from another");
+        fail("is not the plan that was made from this model for these devices and options",
+             plan.made_from == 0 ? ": it does not say what it was made from" : ": it was changed, or made from another");
     } catch (const Error& e) {
       fail(e.code(), file.string(), ": ", e.what(), " (without the file the run is planned anew)");
     }

@@ -23,7 +23,8 @@ struct Given {
   const std::byte* bytes = nullptr;
 };
 Given given(const Plan& plan, const Runner& runner, ValueRole role, std::string_view name) {
-  const auto on = std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.role == role && h.name == name; });
+  const auto on =
+      std::find_if(plan.outputs.begin(), plan.outputs.end(), [&](const HostOutput& h) { return h.role == role && h.name == name; });
   if (on == plan.outputs.end()) return {};
   return {on->type, runner.storage[static_cast<std::size_t>(on - plan.outputs.begin())].data()};
 }
@@ -66,7 +67,8 @@ EvaluationOutputs evaluation_of(const Losses& losses, const std::vector<std::str
   return outputs;
 }
 
-LossMeasures::LossMeasures(const Model::State& state, const std::vector<std::string>& metrics) : losses_(state.losses), sums_(losses_.size()) {
+LossMeasures::LossMeasures(const Model::State& state, const std::vector<std::string>& metrics)
+    : losses_(state.losses), sums_(losses_.size()) {
   const auto [rows, files] = rows_and_files(metrics);
   for (const Labels& l : losses_) scores_.emplace_back(l, rows, losses_.size() > 1);
   files_.resize(losses_.size());
@@ -102,12 +104,14 @@ void LossMeasures::add(const Plan& plan, const Runner& runner, const BatchLabels
       continue;
     }
     const Given value = given(plan, runner, ValueRole::plain, l.value);
-    Measured measured{.dtype = value.type.dtype, .values = value.bytes, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
+    Measured measured{
+        .dtype = value.type.dtype, .values = value.bytes, .given = batch.labels[i], .samples = batch.size, .weights = batch.weights};
     measured.likelihoods = numbers_of(plan, runner, measure_of(likelihood_measure, l), batch.size);
     measured.classes = reinterpret_cast<const std::int64_t*>(given(plan, runner, ValueRole::measure, measure_of(top_measure, l)).bytes);
     measured.top = scores_[i].wanted().top;
     const std::vector<double> losses = numbers_of(plan, runner, measure_of(loss_measure, l), batch.size);
-    for (std::size_t n = 0; n < losses.size(); ++n) sums_[i].loss += (batch.weights ? static_cast<double>(batch.weights[n]) : 1.0) * losses[n];
+    for (std::size_t n = 0; n < losses.size(); ++n)
+      sums_[i].loss += (batch.weights ? static_cast<double>(batch.weights[n]) : 1.0) * losses[n];
     if (!names_classes(l, measured)) sums_[i].loss = not_measured;
     sums_[i].weight += loss_weight(l, batch.labels[i], batch.weights, batch.size);
     scores_[i].add(measured);

@@ -31,13 +31,21 @@ std::vector<FeedTarget> targets_of(const Graph& graph, const Losses& losses, con
   for (const ValueId in : graph.inputs) {
     const Value& value = graph[in];
     if (value.role != ValueRole::plain || !value.depends_on_batch) continue;
-    targets.push_back({.name = value.name, .sample = {value.type.dtype, without_batch(value.type.shape)}, .indices = index_range(graph, in), .nan = is_float(value.type.dtype) && takes_nan(graph, in)});
+    targets.push_back({.name = value.name,
+                       .sample = {value.type.dtype, without_batch(value.type.shape)},
+                       .indices = index_range(graph, in),
+                       .nan = is_float(value.type.dtype) && takes_nan(graph, in)});
   }
   bool weighted = false;
   for (const Labels& l : losses) {
     weighted = weighted || l.weighted;
     if (!l.sample) continue;
-    FeedTarget target{.name = l.input(), .sample = *l.sample, .label = true, .indices = {.count = l.classes, .ignored = l.ignore}, .loss = l.loss, .of = l.output};
+    FeedTarget target{.name = l.input(),
+                      .sample = *l.sample,
+                      .label = true,
+                      .indices = {.count = l.classes, .ignored = l.ignore},
+                      .loss = l.loss,
+                      .of = l.output};
     if (o.loss.shift_labels && l.axis >= 0) target.ahead = l.ignore;
     if (const auto in = l.of_file() ? graph.find(ValueRole::label, l.output) : std::nullopt) target.indices = index_range(graph, *in);
     targets.push_back(std::move(target));
@@ -118,15 +126,19 @@ Plan Model::make_plan(const ModelOptions& o, Backends backends) const {
   return tandem::compile(state_->source(o), state_->plan_options(o), backends);
 }
 
-void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backends, const Dataset& data, const Dataset* test, const FitOptions& fit) const {
+void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backends, const Dataset& data, const Dataset* test,
+                        const FitOptions& fit) const {
   const State& s = *state_;
   const Losses losses = s.losses_if_any(o);
   const Graph graph = s.source(o)(o.plan.batch);
-  const auto gives_bytes = [&](const Dataset& from) { return Feed(from, targets_of(graph, unweighted(losses, from), o.plan), fit.preprocess, o.seed).give_bytes(o.plan.given_bytes); };
+  const auto gives_bytes = [&](const Dataset& from) {
+    return Feed(from, targets_of(graph, unweighted(losses, from), o.plan), fit.preprocess, o.seed).give_bytes(o.plan.given_bytes);
+  };
   std::vector<PlanKey> keys = keys_of_training(data.size(), o.plan.batch, gives_bytes(data), bucket_count(o));
   for (const Dataset* measured : {fit.validation, test}) {
     if (!measured || measured->size() == 0) continue;
-    const std::vector<PlanKey> more = keys_of_measuring(measured->size(), fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch, gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
+    const std::vector<PlanKey> more = keys_of_measuring(measured->size(), fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch,
+                                                        gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
     keys.insert(keys.end(), more.begin(), more.end());
   }
   std::set<PlanKey> made{{.mode = o.plan.mode, .batch = o.plan.batch, .bytes = !o.plan.given_bytes.empty()}};
@@ -145,7 +157,8 @@ DataRequest Model::data_request() const {
 }
 
 DataRequest Model::data_request(const ModelOptions& o) const {
-  DataRequest request{.seed = o.seed, .class_names = state_->class_names(), .means = state_->means(), .training = o.plan.mode == PlanMode::training};
+  DataRequest request{
+      .seed = o.seed, .class_names = state_->class_names(), .means = state_->means(), .training = o.plan.mode == PlanMode::training};
   const Graph graph = state_->source(o)(o.plan.batch);
   for (const FeedTarget& target : targets_of(graph, {}, o.plan))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
@@ -211,7 +224,8 @@ void Model::fit_constants(ModelOptions& o, const Dataset& data) const {
 
 std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
   const auto fields = data.fields();
-  if (!o.plan.loss.sample_weights) o.plan.loss.sample_weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
+  if (!o.plan.loss.sample_weights)
+    o.plan.loss.sample_weights = std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::weight; });
   std::string assumed = assume_loss(o, data);
   ModelOptions plain = o;  // whether labels are indices, which other options want, is found out here
   plain.plan.loss.ignore_index.reset();
@@ -227,7 +241,8 @@ std::string Model::fit_labels(ModelOptions& o, const Dataset& data) const {
       continue;
     }
     const auto with = [&](bool named) {
-      return std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.role == Role::label && (!named || f.name == losses[i].output); });
+      return std::find_if(fields.begin(), fields.end(),
+                          [&](const Field& f) { return f.role == Role::label && (!named || f.name == losses[i].output); });
     };
     const auto field = one || with(true) == fields.end() ? with(false) : with(true);
     CompileOptions& form = one ? o.plan : forms[i];
@@ -261,16 +276,19 @@ void Model::fit_inputs(ModelOptions& o, const Dataset& data, const Preprocess& p
   const bool some = std::ranges::any_of(data.fields(), [](const Field& f) { return f.encoded || f.sample.dtype == DType::uint8; });
   if (!some || bucket_count(o) > 1) return;  // no graph is made for nothing
   Feed feed(data, targets_of(state_->source(o)(o.plan.batch), unweighted(state_->losses_if_any(o), data), o.plan), preprocess, o.seed);
-  const auto placed = [&](const std::string& name) { return o.plan.placement && o.plan.placement->values.contains(name); };  // by the model's axes
+  // by the model's axes
+  const auto placed = [&](const std::string& name) { return o.plan.placement && o.plan.placement->values.contains(name); };
   for (std::size_t t = 0; t < feed.targets().size(); ++t)
-    if (auto bytes = feed.as_bytes(t); bytes && !placed(feed.targets()[t].name)) o.plan.given_bytes.emplace(feed.targets()[t].name, std::move(*bytes));
+    if (auto bytes = feed.as_bytes(t); bytes && !placed(feed.targets()[t].name))
+      o.plan.given_bytes.emplace(feed.targets()[t].name, std::move(*bytes));
 }
 
 void Model::check(const ModelOptions& o, Backends backends) const {
   check_initialization(o.init);
   state_->check_buckets(o);
   if (!file().adapters().empty() && o.init != "auto" && o.init != "keep")
-    fail(ExitCode::usage, option("init"), " ", o.init, " draws weights anew that ", option("lora"), " would build upon: leave one of them out");
+    fail(ExitCode::usage, option("init"), " ", o.init, " draws weights anew that ", option("lora"),
+         " would build upon: leave one of them out");
   tandem::check_options(state_->source(o), state_->plan_options(o), backends);
   state_->losses_if_any(o);
 }
@@ -310,9 +328,11 @@ void Model::compile(const ModelOptions& options, Backends backends) {
     s.notes.push_back(concat(options.plans.string(), " keeps no plan for this model with these devices and options: it is planned anew, "
                              "and results may differ in their last bits from those of a run without the break"));
   if (!initial.missing.empty())
-    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (", option("init"), " names another)"));
+    s.notes.push_back(concat("the template has no values for ", list_some(initial.missing), ": they start as he-normal (", option("init"),
+                             " names another)"));
   if (!initial.chosen.empty())
-    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (", option("init"), " names another, ", option("init"), " keep takes the template's)"));
+    s.notes.push_back(concat("the template holds no trained weights: they start as ", initial.chosen, " (", option("init"),
+                             " names another, ", option("init"), " keep takes the template's)"));
   if (!initial.constant.empty())
     s.notes.push_back(concat("all values are alike in ", list_some(initial.constant),
                              ": no training tells such weights apart (", option("init"), " he-normal or glorot-uniform draws them)"));
@@ -327,7 +347,10 @@ void Model::compile(const ModelOptions& options, Backends backends) {
   for (const auto& loss : s.loss_files(options, graph))
     if (loss) s.notes.push_back("loss " + loss->text());
   if (!options.teacher.empty() && !inference)
-    if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph).text(graph[student_value(graph, options.plan)].name); !text.empty()) s.notes.push_back("teacher " + text);
+    if (const std::string text = Teacher(options.teacher.string(), s.other_file(options.teacher.string()), graph)
+                                     .text(graph[student_value(graph, options.plan)].name);
+        !text.empty())
+      s.notes.push_back("teacher " + text);
   s.by_batch = inference && normalizes_by_batch(graph);
   if (inference)
     for (std::string& note : training_mode_notes(graph)) s.notes.push_back(std::move(note));

@@ -41,9 +41,11 @@ struct ModelOptions {
   std::optional<bool> unbiased_variance;     // ImportOptions::unbiased_variance
   std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.loss.distillation says; empty: none
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,
-                                             // training-info (what the template's initialization computes; auto draws by it where there is one)
+                                             // training-info (what the template's initialization computes; auto draws by it where there is
+                                             // one)
   std::map<std::string, Tensor> states;      // first values of the optimizer's states, by name ("momentum/WEIGHT"); others begin at zero
-  bool own_step = false;                     // the optimizer is that of the template's training_info (take_optimizer): save() writes its states there
+  // the optimizer is that of the template's training_info (take_optimizer): save() writes its states there
+  bool own_step = false;
   std::uint64_t seed = 1;                    // of initial values, order, augmentation and dropout
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
   std::filesystem::path plans;               // rank 0's folder where the plans that are made are kept; empty: none
@@ -64,7 +66,8 @@ struct StepReport {
   double loss = 0;
   double accuracy = not_measured;
   double counted = 0;  // what the accuracy is a share of: samples, or their places that have a class each and are not ignored
-  // What the loss is divided by, each loss's own where there are several: the samples' or tokens' weights. A mean over steps weighs by these.
+  // What the loss is divided by, each loss's own where there are several: the samples' or tokens' weights. A mean over steps weighs by
+  // these.
   std::vector<double> weights;
   double learning_rate = 0;
   double loss_scale = not_measured;  // of this step, where the loss is scaled
@@ -209,7 +212,8 @@ class Model {
   Plan make_plan(const ModelOptions& options, Backends backends) const;
   // Makes the other plans that fit on `data`, its validation and the measure of `test` (null: none) need beside `first`, make_plan's
   // with these options, and lets them go: fails where the run would.
-  void check_plans(const Plan& first, const ModelOptions& options, Backends backends, const Dataset& data, const Dataset* test, const FitOptions& fit) const;
+  void check_plans(const Plan& first, const ModelOptions& options, Backends backends, const Dataset& data, const Dataset* test,
+                   const FitOptions& fit) const;
   // The graph of a training step, or the model as it was imported, as an ONNX file for a viewer.
   std::string training_graph(const ModelOptions& options) const;
 
@@ -242,12 +246,12 @@ class Model {
   void fit_dims(ModelOptions& options, const Dataset& data) const;
   // Takes the values of inputs that hold no samples. Fails (data) where an input has none, or another than it is set to.
   void fit_constants(ModelOptions& options, const Dataset& data) const;
-  // Where nobody chose the loss (options.plan.loss.assumed) and the model gives one number for each sample or place: sets the loss as the model has
-  // it, a sigmoid or not. Returns what was assumed, for the user; empty: nothing.
+  // Where nobody chose the loss (options.plan.loss.assumed) and the model gives one number for each sample or place: sets the loss as the
+  // model has it, a sigmoid or not. Returns what was assumed, for the user; empty: nothing.
   std::string assume_loss(ModelOptions& options) const;
   std::string assume_loss(ModelOptions& options, const Dataset& data) const;  // by the labels too, once the other has found that it is so
-  // Sets what is open of options.plan's loss (by assume_loss), dense_labels and class_axis as this data's labels have it. Returns what had to be
-  // assumed, for the user; empty: nothing.
+  // Sets what is open of options.plan's loss (by assume_loss), dense_labels and class_axis as this data's labels have it. Returns what had
+  // to be assumed, for the user; empty: nothing.
   std::string fit_labels(ModelOptions& options, const Dataset& data) const;
   // Sets options.plan's given_bytes: inputs whose samples are bytes in this data, so prepared, are given as such, and become the model's
   // numbers on the device, the same to the bit. Other data, or other preparation, is given as numbers by plans made when first asked for.
@@ -273,15 +277,18 @@ class Model {
   // By the name of a node, of a value that it makes, or of a module. Fails (usage) where nothing goes by it, naming the nearest. What the
   // layer gives is predict's, by EvaluateOptions::outputs.
   Layer get_layer(const std::string& name) const;
-  // What the model is compiled for: {"model", "inputs", "outputs", "loss", "optimizer", "batch", "devices", "precision", "layers"} and, of the last fit, "fit".
+  // What the model is compiled for: {"model", "inputs", "outputs", "loss", "optimizer", "batch", "devices", "precision", "layers"} and, of
+  // the last fit, "fit".
   Json get_config() const;
 
   // One batch, values as the model takes them: inputs in the model's order, then the loss's labels.
   StepReport train_on_batch(std::span<const Tensor> inputs, double learning_rate);
   Evaluation test_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& metrics = {"auto"});
-  std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& outputs = {});  // as EvaluateOptions::outputs
+  // as EvaluateOptions::outputs
+  std::vector<Tensor> predict_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& outputs = {});
   // The gradients of the loss over this batch with respect to trainable parameters, by name, in their template form; those of
-  // CompileOptions::keep_gradients, or of all. Changes nothing. Planned when a batch size first asks for it; that plan has weights of its own.
+  // CompileOptions::keep_gradients, or of all. Changes nothing. Planned when a batch size first asks for it; that plan has weights of its
+  // own.
   std::vector<NamedTensor> gradients(std::span<const Tensor> inputs);
 
   // Exchanges the weights with their averages: what is evaluated or saved then are these. False where none are kept.
@@ -291,7 +298,8 @@ class Model {
 
   std::vector<NamedTensor> parameters() const;
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
-  void set_optimizer_state(std::span<const NamedTensor> values);  // by the names of a checkpoint: "momentum/WEIGHT"; of several ranks, rank 0's
+  // by the names of a checkpoint: "momentum/WEIGHT"; of several ranks, rank 0's
+  void set_optimizer_state(std::span<const NamedTensor> values);
   // Makes `folder` one that fit goes on from by FitOptions::resume, where the last fit ended: a checkpoint and options.config.
   // `data` and `options` are that fit's. Fails (io) where it is there already or cannot be written.
   void keep(const std::filesystem::path& folder, const Dataset& data, const FitOptions& options);

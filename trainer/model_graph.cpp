@@ -26,7 +26,9 @@ std::optional<ValueId> three_as_one(Graph& graph, const std::string& name) {
   one.dims.insert(one.dims.begin() + 1, 1);
   GraphBuilder b(graph, name, {});
   for (ValueId& part : parts) {
-    if (b.type(part) != first.type) fail(ExitCode::usage, "loss on ", name, ": '", graph[part].name, "' is ", b.type(part), ", '", first.name, "' is ", first.type, ", expected three alike");
+    if (b.type(part) != first.type)
+      fail(ExitCode::usage, "loss on ", name, ": '", graph[part].name, "' is ", b.type(part), ", '", first.name, "' is ", first.type,
+           ", expected three alike");
     part = b.reshape(part, one);
   }
   const ValueId all = b.emit("Concat", parts, {{"axis", std::int64_t{1}}});
@@ -44,7 +46,8 @@ ValueId value_named(const Graph& graph, const std::string& name) {
   for (const Value& v : graph.values)
     if (v.depends_on_batch) names.push_back(v.name);
   const std::string near = nearest(name, names);
-  fail(ExitCode::usage, option("outputs"), " '", name, "': model '", graph.name, "' computes no value of that name", near.empty() ? "" : concat(", did you mean '", near, "'?"));
+  fail(ExitCode::usage, option("outputs"), " '", name, "': model '", graph.name, "' computes no value of that name",
+       near.empty() ? "" : concat(", did you mean '", near, "'?"));
 }
 
 }  // namespace
@@ -136,7 +139,8 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
     const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
     for (std::size_t i = 0; i < files.size(); ++i)
       if (files[i]) {
-        const ValueId loss = files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? terms[i].output : std::string(), concat(terms[i].file, '/'));
+        const ValueId loss =
+            files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? terms[i].output : std::string(), concat(terms[i].file, '/'));
         graph[loss].role = ValueRole::file_loss;
         graph[loss].of = terms[i].output.empty() ? o.plan.loss.on : terms[i].output;
       }
@@ -209,7 +213,8 @@ Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const
     for (const Value& v : graph.values)
       if (v.depends_on_batch || (own && v.kind == ValueKind::activation)) names.push_back(v.name);
     if (std::find(names.begin(), names.end(), one.loss.on) != names.end()) continue;
-    const std::string near = nearest(one.loss.on, names), of = concat(option("loss_on"), " ", one.loss.on, ": model '", graph.name, "' computes no value of that name");
+    const std::string near = nearest(one.loss.on, names),
+                      of = concat(option("loss_on"), " ", one.loss.on, ": model '", graph.name, "' computes no value of that name");
     if (!near.empty()) fail(ExitCode::usage, of, ", did you mean '", near, "'?");
     std::vector<std::string> outputs;
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
@@ -221,8 +226,10 @@ Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const
 void Model::State::check_buckets(const ModelOptions& o) const {
   for (const auto& [name, sizes] : o.buckets) {
     if (sizes.size() != bucket_count(o))
-      fail(ExitCode::usage, option("dims"), ": '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ", bucket_count(o), ": expected as many, the first ones for the first bucket and so on");
-    if (std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) != sizes.end() || sizes.empty() || sizes[0] < 1 || sizes.size() > 255)
+      fail(ExitCode::usage, option("dims"), ": '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ",
+           bucket_count(o), ": expected as many, the first ones for the first bucket and so on");
+    if (std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) != sizes.end() || sizes.empty() || sizes[0] < 1 ||
+        sizes.size() > 255)
       fail(ExitCode::usage, option("dims"), ": the sizes of '", name, "' must rise, from 1 on; there may be 255 of them");
   }
   std::map<std::string, Shape> whole;
@@ -232,8 +239,9 @@ void Model::State::check_buckets(const ModelOptions& o) const {
       const auto [it, added] = whole.emplace(v.name, v.type.shape);
       const auto& [dim, sizes] = *o.buckets.begin();
       if (it->second != v.type.shape || (added && bucket > 0))
-        fail(ExitCode::usage, option("dims"), ": the sizes of '", dim, "' cannot share the weight '", v.name, "', which is ", v.type.shape, " at ", sizes[sizes.size() - 1 - bucket],
-             added ? std::string(" and absent") : concat(" and ", it->second), " at ", sizes.back(), ": expected one size");
+        fail(ExitCode::usage, option("dims"), ": the sizes of '", dim, "' cannot share the weight '", v.name, "', which is ", v.type.shape,
+             " at ", sizes[sizes.size() - 1 - bucket], added ? std::string(" and absent") : concat(" and ", it->second), " at ",
+             sizes.back(), ": expected one size");
     }
 }
 

@@ -23,11 +23,14 @@ Json::Array shape_of(const TensorType& type) {
 }
 
 Json optimizer_of(const OptimizerOptions& o) {
-  Json::Object config{{"name", o.name}, {"default_rate", default_learning_rate(o)}, {"weight_decay", o.weight_decay}, {"decay_vectors", o.decay_vectors}};
-  const std::pair<const char*, double> numbers[] = {{"momentum", o.momentum}, {"beta1", o.beta1}, {"beta2", o.beta2}, {"rho", o.rho}, {"epsilon", o.epsilon}, {"trust", o.trust}};
+  Json::Object config{
+      {"name", o.name}, {"default_rate", default_learning_rate(o)}, {"weight_decay", o.weight_decay}, {"decay_vectors", o.decay_vectors}};
+  const std::pair<const char*, double> numbers[] = {{"momentum", o.momentum}, {"beta1", o.beta1},     {"beta2", o.beta2},
+                                                    {"rho", o.rho},           {"epsilon", o.epsilon}, {"trust", o.trust}};
   for (const auto& [name, value] : numbers)
     if (optimizer_takes(o, name)) config.emplace_back(name, value);
-  const std::pair<const char*, double> limits[] = {{"clip_norm", o.clip_norm}, {"clip_value", o.clip_value}, {"clip_parameter_norm", o.clip_parameter_norm}};
+  const std::pair<const char*, double> limits[] = {
+      {"clip_norm", o.clip_norm}, {"clip_value", o.clip_value}, {"clip_parameter_norm", o.clip_parameter_norm}};
   for (const auto& [name, value] : limits)
     if (value > 0) config.emplace_back(name, value);
   return config;
@@ -49,7 +52,8 @@ Layer Model::get_layer(const std::string& name) const {
       const auto goes_by = [&](const std::string& known) { return module ? is_within(known, name) : known == name; };
       bool here = goes_by(node.name);
       for (const ValueId out : node.outputs) here = here || (out.present() && goes_by(graph[out].name));
-      for (const ValueId in : node.inputs) here = here || (in.present() && graph[in].kind == ValueKind::parameter && goes_by(graph[in].name));
+      for (const ValueId in : node.inputs)
+        here = here || (in.present() && graph[in].kind == ValueKind::parameter && goes_by(graph[in].name));
       inside[i] = here;
       names.push_back(node.name);
     }
@@ -64,7 +68,8 @@ Layer Model::get_layer(const std::string& name) const {
       if (in.present() && graph[in].kind == ValueKind::parameter) weights.insert(graph[in].name);
     made.insert(node.outputs.begin(), node.outputs.end());
   }
-  if (layer.nodes.empty()) fail(ExitCode::usage, "model '", s.file.name(), "' has no node, value or module '", name, "'", suggestion(name, names));
+  if (layer.nodes.empty())
+    fail(ExitCode::usage, "model '", s.file.name(), "' has no node, value or module '", name, "'", suggestion(name, names));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     for (const ValueId in : graph.nodes[i].inputs)
       if (!inside[i] && in.present() && made.contains(in)) {
@@ -72,7 +77,8 @@ Layer Model::get_layer(const std::string& name) const {
         if (std::find(layer.outputs.begin(), layer.outputs.end(), taken) == layer.outputs.end()) layer.outputs.push_back(taken);
       }
   for (const ValueId out : graph.outputs)
-    if (made.contains(out) && std::find(layer.outputs.begin(), layer.outputs.end(), graph[out].name) == layer.outputs.end()) layer.outputs.push_back(graph[out].name);
+    if (made.contains(out) && std::find(layer.outputs.begin(), layer.outputs.end(), graph[out].name) == layer.outputs.end())
+      layer.outputs.push_back(graph[out].name);
   if (s.session) {
     s.session->each_parameter([&](const NamedTensor& t) {
       if (weights.contains(t.name)) layer.weights.push_back(t);
@@ -102,7 +108,11 @@ Json Model::get_config() const {
       if (frozen[in].trainable) trained.push_back(frozen[in].name);
     }
     const bool known = !node.outputs.empty() && node.outputs[0].present();
-    layers.push_back(Json::Object{{"name", node.name}, {"operator", node.op->name}, {"output", known ? Json(shape_of(frozen[node.outputs[0]].type)) : Json()}, {"weights", std::move(weights)}, {"trained", std::move(trained)}});
+    layers.push_back(Json::Object{{"name", node.name},
+                                  {"operator", node.op->name},
+                                  {"output", known ? Json(shape_of(frozen[node.outputs[0]].type)) : Json()},
+                                  {"weights", std::move(weights)},
+                                  {"trained", std::move(trained)}});
   }
   for (const DeviceSpec& d : plan.devices) devices.push_back(to_string(d.id));
   Json::Object config{{"model", s.file.name()},

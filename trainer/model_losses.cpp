@@ -17,7 +17,8 @@ namespace {
 const Labels& classifying(const Losses& losses, const std::string& model) {
   for (const Labels& l : losses)
     if (l.axis >= 0 || loss_row(l.loss).labels == LabelKind::binary) return l;
-  fail(ExitCode::usage, "model '", model, "': its loss has no classes; ", option("loss"), " softmax-cross-entropy or binary-cross-entropy does");
+  fail(ExitCode::usage, "model '", model, "': its loss has no classes; ", option("loss"),
+       " softmax-cross-entropy or binary-cross-entropy does");
 }
 
 // Runs of `length` numbers, `stride` apart, along which the classes stand.
@@ -104,7 +105,8 @@ Session& Model::State::gradient_session(std::int64_t batch) {
 
 std::vector<NamedTensor> Model::gradients(std::span<const Tensor> inputs) {
   State& s = *state_;
-  if (s.running().plan(0).mode != PlanMode::training) fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference: it has no gradients");
+  if (s.running().plan(0).mode != PlanMode::training)
+    fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference: it has no gradients");
   if (s.options.world) fail(ExitCode::usage, "gradients are given in one process alone, this model trains in several");
   Session& session = s.gradient_session(inputs.empty() || inputs[0].shape().rank() == 0 ? 0 : inputs[0].shape()[0]);
   for (const ValueRole role : {ValueRole::plain, ValueRole::teacher}) session.set_parameters(s.session->parameters_as(role), role);
@@ -144,7 +146,8 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
   plain.plan.loss.class_weights.clear();
   const Losses losses = state_->losses_for(plain);
   const auto with_classes = std::find_if(losses.begin(), losses.end(), [](const Labels& l) { return l.classes > 0; });
-  if (with_classes == losses.end()) fail(ExitCode::usage, option("class_weights"), ": the loss ", options.plan.loss.name, " has no classes");
+  if (with_classes == losses.end())
+    fail(ExitCode::usage, option("class_weights"), ": the loss ", options.plan.loss.name, " has no classes");
   const Labels& l = *with_classes;
   if (text != "balanced") {
     std::string list(text);
@@ -160,8 +163,10 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
     return weights;
   }
   const auto fields = data.fields();
-  const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.role == Role::label && (l.output.empty() || f.name == l.output); });
-  if (field == fields.end() || l.sample->dtype != DType::int64 || is_float(field->sample.dtype) || field->sample.shape.elements() != l.sample->shape.elements())
+  const auto field = std::find_if(fields.begin(), fields.end(),
+                                  [&](const Field& f) { return f.role == Role::label && (l.output.empty() || f.name == l.output); });
+  if (field == fields.end() || l.sample->dtype != DType::int64 || is_float(field->sample.dtype) ||
+      field->sample.shape.elements() != l.sample->shape.elements())
     fail(ExitCode::data, option("class_weights"), " balanced: ", data.name(), " has no labels that are class indices");
   std::vector<std::int64_t> counts(static_cast<std::size_t>(l.classes));
   const auto each = static_cast<std::size_t>(field->sample.shape.elements());
@@ -180,7 +185,8 @@ std::vector<double> Model::class_weights(std::string_view text, const ModelOptio
     });
   }
   const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
-  for (const std::int64_t count : counts) weights.push_back(count == 0 ? 0 : all / (static_cast<double>(l.classes) * static_cast<double>(count)));
+  for (const std::int64_t count : counts)
+    weights.push_back(count == 0 ? 0 : all / (static_cast<double>(l.classes) * static_cast<double>(count)));
   return weights;
 }
 

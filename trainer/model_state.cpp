@@ -28,7 +28,8 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 }  // namespace
 
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
-Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of) {
+Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends,
+                   const Plan* parameters_of) {
   if (!world) return kept.compile(source, options, backends, parameters_of);
   if (!parameters_of) {
     options.memory.free = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
@@ -49,12 +50,14 @@ std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, 
   return keys;
 }
 
-std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses, const EvaluationOutputs& evaluation) {
+std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses,
+                                       const EvaluationOutputs& evaluation) {
   std::vector<PlanKey> keys;
   if (samples == 0) return keys;
   batch = std::min(batch, samples);
   keys.push_back({.mode = PlanMode::inference, .batch = batch, .bytes = bytes, .evaluation = evaluation});
-  if (own_loss(losses) && samples % batch > 0) keys.push_back({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes, .evaluation = evaluation});
+  if (own_loss(losses) && samples % batch > 0)
+    keys.push_back({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes, .evaluation = evaluation});
   return keys;
 }
 
@@ -79,7 +82,8 @@ std::span<const FeedTarget> Model::State::inputs() const {
 }
 
 LoaderOptions::RowsOf Model::State::rows_here() const {
-  if (!options.world || options.plan.placement || options.plan.parallel.tensor != 1) return {};  // where devices differ, any may read any rows
+  // where devices differ, any may read any rows
+  if (!options.world || options.plan.placement || options.plan.parallel.tensor != 1) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
   return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
@@ -97,7 +101,8 @@ Session& Model::State::running() const {
 std::size_t Model::State::plan_for(const PlanKey& key) {
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  const std::size_t index = running().add(plan_together(options.world, kept_plans, source(options, key, losses), plan_options(options, key), backends, &running().plan(0)));
+  const std::size_t index = running().add(
+      plan_together(options.world, kept_plans, source(options, key, losses), plan_options(options, key), backends, &running().plan(0)));
   plans[key] = index;
   prepare_runner(index, key);
   return index;
@@ -117,7 +122,9 @@ void Model::State::prepare_runner(std::size_t index, const PlanKey& key) {
     if (target == targets.end()) continue;
     fed.back() = TensorType{target->sample.dtype, bucket_forms[bucket].shapes[static_cast<std::size_t>(r.targets.back())]};
     fed.back()->shape.dims.insert(fed.back()->shape.dims.begin(), plan.batch);
-    if (const auto bytes = options.plan.given_bytes.find(input.name); key.bytes && input.role == ValueRole::plain && bytes != options.plan.given_bytes.end()) fed.back() = given_type(bytes->second, fed.back()->shape);
+    if (const auto bytes = options.plan.given_bytes.find(input.name);
+        key.bytes && input.role == ValueRole::plain && bytes != options.plan.given_bytes.end())
+      fed.back() = given_type(bytes->second, fed.back()->shape);
   }
   session->check_inputs(index, fed);
   r.inputs.resize(r.targets.size());
@@ -170,7 +177,12 @@ Ahead Model::State::put_inputs(std::size_t plan, std::span<std::byte* const> inp
 
 StepState Model::State::step_state(double rate) const {
   const OptimizerOptions& o = options.plan.optimizer;
-  return {.learning_rate = rate, .step = step + o.steps_before, .beta1 = o.beta1, .beta2 = o.beta2, .seed = options.seed, .kind = scalars_kind(o)};
+  return {.learning_rate = rate,
+          .step = step + o.steps_before,
+          .beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .seed = options.seed,
+          .kind = scalars_kind(o)};
 }
 
 void Model::State::start_states() {
@@ -180,7 +192,8 @@ void Model::State::start_states() {
   session->each_optimizer_state([&](const NamedTensor& t) {
     const auto it = options.states.find(t.name);
     if (it == options.states.end()) return;
-    if (it->second.type() != t.tensor.type()) fail("training_info: the state '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
+    if (it->second.type() != t.tensor.type())
+      fail("training_info: the state '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
     given.push_back({t.name, it->second});
   });
   if (!given.empty()) session->set_parameters(share(options.world, std::move(given)), ValueRole::optimizer_state);
@@ -195,7 +208,9 @@ std::vector<double> Model::State::weigh(std::span<std::byte* const> inputs, std:
   return weights;
 }
 
-bool Model::State::weighs_alike() const { return bucket_forms.size() == 1 && std::none_of(losses.begin(), losses.end(), weight_depends_on_data); }
+bool Model::State::weighs_alike() const {
+  return bucket_forms.size() == 1 && std::none_of(losses.begin(), losses.end(), weight_depends_on_data);
+}
 
 StepReport Model::State::report(std::size_t index, double rate) const {
   const Plan& plan = session->plan(index);
@@ -213,7 +228,8 @@ StepReport Model::State::report(std::size_t index, double rate) const {
     }
     if (metric == "correct") report.accuracy = sum_of(plan.outputs[i], r.storage[i]);
     if (metric == "counted") counted = sum_of(plan.outputs[i], r.storage[i]);
-    if (metric.starts_with(part_of_loss)) report.metrics[concat(metric.substr(part_of_loss.size()), "_loss")] = sum_of(plan.outputs[i], r.storage[i]);
+    if (metric.starts_with(part_of_loss))
+      report.metrics[concat(metric.substr(part_of_loss.size()), "_loss")] = sum_of(plan.outputs[i], r.storage[i]);
   }
   if (std::isnan(report.accuracy)) return report;  // it has no meaning
   report.counted = std::isnan(counted) ? static_cast<double>(plan.batch * bucket_forms[r.bucket].positions) : counted;

@@ -47,7 +47,8 @@ struct PlanKey {
 std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets);
 // Those of measuring so many samples. Samples do not see each other in an inference plan, so the last batch is filled up; a model that
 // computes its own loss averages over the batch, so its last batch has a plan of its size.
-std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses, const EvaluationOutputs& evaluation);
+std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses,
+                                       const EvaluationOutputs& evaluation);
 bool own_loss(const Losses& losses);  // the model computes one of them itself, over its batch
 
 // What is known of the batch that follows: Session's Ahead, by feed target.
@@ -89,7 +90,9 @@ struct Model::State {
   // What plans are made of: that of training ends in the losses of files.
   GraphSource source(const ModelOptions& o, std::size_t bucket = 0, const std::vector<std::string>& outputs = {}) const;
   GraphSource source(const ModelOptions& o, const PlanKey& key, const Losses& losses) const;  // of a plan of that key
-  GraphSource plain_source(const ModelOptions& o, const std::vector<std::string>& outputs = {}) const, source_with_losses(const ModelOptions& o) const;  // of options in a bucket
+  // of options in a bucket
+  GraphSource plain_source(const ModelOptions&o, const std::vector<std::string>&outputs = {}) const,
+      source_with_losses(const ModelOptions&o) const;
   void add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const;
   const ModelFile& other_file(const std::string& path) const;  // a loss, a metric, a teacher: read when first asked for
   std::vector<std::optional<GraphFile>> loss_files(const ModelOptions& o, const Graph& graph) const;  // by term; none: no file computes it
@@ -143,6 +146,7 @@ inline constexpr std::string_view metadata_prefix = "tandem.";  // of what a fil
 void freeze_base(const ModelFile& file, std::vector<std::string>& freeze, std::vector<std::string>& unfreeze);
 std::string list_some(const std::vector<std::string>& names);  // "a, b, ... (7 in all)"
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
-Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends, const Plan* parameters_of);
+Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends,
+                   const Plan* parameters_of);
 
 }  // namespace tandem

@@ -48,7 +48,8 @@ double restarts(const Schedule& s, const Moment& m) {
 }
 
 double one_cycle(const Schedule& s, const Moment& m) {
-  const double first = 1 / s.number("start", 25), last = first / s.number("end", 10000), peak = std::max(1.0, s.number("peak", 0.3) * m.steps) - 1;
+  const double first = 1 / s.number("start", 25), last = first / s.number("end", 10000),
+               peak = std::max(1.0, s.number("peak", 0.3) * m.steps) - 1;
   if (m.step <= peak) return peak == 0 ? 1 : towards(first, 1, m.step / peak);
   return towards(1, last, std::min(1.0, (m.step - peak) / std::max(1.0, m.steps - 1 - peak)));
 }
@@ -56,20 +57,42 @@ double one_cycle(const Schedule& s, const Moment& m) {
 const std::vector<Row>& rows() {
   static const std::vector<Row> list{
       {"constant", "constantlr", {}, [](const Schedule&, const Moment&) { return 1.0; }},
-      {"step", "steplr", {{"every", 10, true}, {"factor", 0.1, true}},
-       [](const Schedule& s, const Moment& m) { return std::pow(s.number("factor", 0.1), std::floor(m.epoch / s.number("every", 10) + 1e-9)); }},
-      {"multistep", "multisteplr", {{"factor", 0.1, true}},
+      {"step",
+       "steplr",
+       {{"every", 10, true}, {"factor", 0.1, true}},
        [](const Schedule& s, const Moment& m) {
-         return std::pow(s.number("factor", 0.1), static_cast<double>(std::count_if(s.at.begin(), s.at.end(), [&](double e) { return m.epoch + 1e-9 >= e; })));
+         return std::pow(s.number("factor", 0.1), std::floor(m.epoch / s.number("every", 10) + 1e-9));
        }},
-      {"exponential", "exponentiallr", {{"factor", 0.9, true}}, [](const Schedule& s, const Moment& m) { return std::pow(s.number("factor", 0.9), m.epoch); }},
-      {"polynomial", "polynomiallr", {{"power", 2, true}, {"final", 0, false}},
-       [](const Schedule& s, const Moment& m) { return s.number("final", 0) + (1 - s.number("final", 0)) * std::pow(1 - m.share(), s.number("power", 2)); }},
-      {"linear", "linearlr", {{"final", 0, false}}, [](const Schedule& s, const Moment& m) { return 1 + (s.number("final", 0) - 1) * m.share(); }},
-      {"cosine", "cosineannealinglr", {{"final", 0, false}}, [](const Schedule& s, const Moment& m) { return towards(1, s.number("final", 0), m.share()); }},
+      {"multistep",
+       "multisteplr",
+       {{"factor", 0.1, true}},
+       [](const Schedule& s, const Moment& m) {
+         return std::pow(s.number("factor", 0.1),
+                         static_cast<double>(std::count_if(s.at.begin(), s.at.end(), [&](double e) { return m.epoch + 1e-9 >= e; })));
+       }},
+      {"exponential",
+       "exponentiallr",
+       {{"factor", 0.9, true}},
+       [](const Schedule& s, const Moment& m) { return std::pow(s.number("factor", 0.9), m.epoch); }},
+      {"polynomial",
+       "polynomiallr",
+       {{"power", 2, true}, {"final", 0, false}},
+       [](const Schedule& s, const Moment& m) {
+         return s.number("final", 0) + (1 - s.number("final", 0)) * std::pow(1 - m.share(), s.number("power", 2));
+       }},
+      {"linear",
+       "linearlr",
+       {{"final", 0, false}},
+       [](const Schedule& s, const Moment& m) { return 1 + (s.number("final", 0) - 1) * m.share(); }},
+      {"cosine",
+       "cosineannealinglr",
+       {{"final", 0, false}},
+       [](const Schedule& s, const Moment& m) { return towards(1, s.number("final", 0), m.share()); }},
       {"restarts", "cosineannealingwarmrestarts", {{"every", 10, true}, {"multiply", 1, true}, {"final", 0, false}}, restarts},
       {"onecycle", "onecyclelr", {{"peak", 0.3, true}, {"start", 25, true}, {"end", 10000, true}}, one_cycle},
-      {"plateau", "reducelronplateau", {{"patience", 10, false}, {"factor", 0.1, true}, {"threshold", 0.0001, false}, {"cooldown", 0, false}, {"least", 0, false}},
+      {"plateau",
+       "reducelronplateau",
+       {{"patience", 10, false}, {"factor", 0.1, true}, {"threshold", 0.0001, false}, {"cooldown", 0, false}, {"least", 0, false}},
        [](const Schedule&, const Moment&) { return 1.0; }},
   };
   return list;
@@ -88,7 +111,8 @@ const Row* find(std::string_view name) {
 std::vector<double> epochs_of(const std::string& text) {
   std::vector<double> list;
   for (const std::string& part : split(text, '+')) list.push_back(parse_number(part, "learning-rate schedule: at"));
-  if (list.empty() || !std::is_sorted(list.begin(), list.end())) fail(ExitCode::usage, "learning-rate schedule multistep: at is '", text, "', expected epochs in order, such as at=30+60");
+  if (list.empty() || !std::is_sorted(list.begin(), list.end()))
+    fail(ExitCode::usage, "learning-rate schedule multistep: at is '", text, "', expected epochs in order, such as at=30+60");
   return list;
 }
 
@@ -115,7 +139,8 @@ Schedule parse_schedule(std::string_view text) {
     allowed.emplace_back(key.name);
     const double value = s.numbers[std::string(key.name)] = spec.number(key.name, key.absent);
     if (!(key.positive ? value > 0 : value >= 0))
-      fail(ExitCode::usage, "learning-rate schedule '", text, "': ", key.name, " is ", value, ", it must be ", key.positive ? "positive" : "positive or 0");
+      fail(ExitCode::usage, "learning-rate schedule '", text, "': ", key.name, " is ", value, ", it must be ",
+           key.positive ? "positive" : "positive or 0");
   }
   if (s.name == "multistep") {
     allowed.emplace_back("at");
@@ -125,7 +150,8 @@ Schedule parse_schedule(std::string_view text) {
   for (const auto& [key, value] : spec.options)
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end())
       fail(ExitCode::usage, "learning-rate schedule '", s.name, "' has no option '", key, "'", suggestion(key, allowed));
-  if (s.number("peak", 0) > 1 || s.number("multiply", 1) < 1) fail(ExitCode::usage, "learning-rate schedule '", text, "': peak is a share of the run, multiply at least 1");
+  if (s.number("peak", 0) > 1 || s.number("multiply", 1) < 1)
+    fail(ExitCode::usage, "learning-rate schedule '", text, "': peak is a share of the run, multiply at least 1");
   return s;
 }
 
@@ -173,7 +199,8 @@ bool Waiting::add(double measure, double threshold, bool relative, std::int64_t 
 }
 
 void follow_measure(const Schedule& s, double base, double measure, Waiting& w) {
-  if (!s.follows_measure() || !w.add(measure, s.number("threshold", 0.0001), true, static_cast<std::int64_t>(s.number("patience", 10)))) return;
+  if (!s.follows_measure() || !w.add(measure, s.number("threshold", 0.0001), true, static_cast<std::int64_t>(s.number("patience", 10))))
+    return;
   w.factor = std::max(w.factor * s.number("factor", 0.1), base > 0 ? s.number("least", 0) / base : 0);
   w.bad = 0;
   w.cooldown = static_cast<std::int64_t>(s.number("cooldown", 0));

@@ -21,8 +21,8 @@ std::vector<SummaryTensor> tensors_of(const std::vector<TemplateTensor>& tensors
 std::string sum_of(const Summary& s) {
   std::string what = concat(text_of_integer(s.trainable), " trainable");
   if (s.adapters > 0)
-    what += concat(": ", text_of_integer(s.in_adapters), s.adapters == 1 ? " in 1 adapter" : concat(" in ", s.adapters, " adapters"), s.trainable > s.in_adapters ? ", the rest beside them" : "", "; ",
-                   text_of_integer(s.frozen), " frozen");
+    what += concat(": ", text_of_integer(s.in_adapters), s.adapters == 1 ? " in 1 adapter" : concat(" in ", s.adapters, " adapters"),
+                   s.trainable > s.in_adapters ? ", the rest beside them" : "", "; ", text_of_integer(s.frozen), " frozen");
   return concat("parameters ", text_of_integer(s.parameters), " (", what, "), ", text_of_bytes(s.bytes));
 }
 
@@ -35,7 +35,8 @@ Summary summarize(const Graph& given, const std::vector<TemplateTensor>& tensors
   summary.tensors = tensors_of(tensors, names);
   for (SummaryTensor& t : summary.tensors)  // statistics are frozen with their normalization
     for (const Node& node : graph.nodes)
-      for (std::size_t i = 3; node.attributes.has("frozen") && i < 5; ++i) t.frozen = t.frozen || graph[node.inputs[i]].name == t.tensor.name;
+      for (std::size_t i = 3; node.attributes.has("frozen") && i < 5; ++i)
+        t.frozen = t.frozen || graph[node.inputs[i]].name == t.tensor.name;
   std::vector<bool> counted(graph.values.size());
   for (const Node& node : graph.nodes) {
     SummaryRow row{.node = node.name, .op = std::string(node.op->name), .output = {}, .flops = flops_of(graph, node)};
@@ -83,8 +84,8 @@ std::string text_of(const Summary& summary) {
   using enum TextTable::Align;
   TextTable table({{"node"}, {"operator"}, {"output"}, {"parameters", right}, {"FLOP", right}});
   for (const SummaryRow& row : summary.rows)
-    table.add({shorten(row.node, widest), row.op, row.output ? to_string(*row.output) : "?", row.parameters ? text_of_integer(row.parameters) : "",
-               row.flops > 0 ? text_of_count(row.flops) : ""});
+    table.add({shorten(row.node, widest), row.op, row.output ? to_string(*row.output) : "?",
+               row.parameters ? text_of_integer(row.parameters) : "", row.flops > 0 ? text_of_count(row.flops) : ""});
   std::string text = concat("Model ", shorten(summary.model, widest), "\n\n", table.text("  "), '\n', sum_of(summary));
   if (summary.problems.empty()) return concat(text, "; ", text_of_count(summary.flops), "FLOP a sample, forward\n");
   return text += '\n';

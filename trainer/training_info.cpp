@@ -77,7 +77,9 @@ void Model::take_loss(const TrainingStep& step, ModelOptions& options) const {
   o.loss.ignore_index = step.ignore_index;
   const Graph graph = state_->plain_source(options)(o.batch);  // with all inputs: the loss that is not set yet may need them
   const std::optional<ValueId> on = graph.find(step.loss_on);
-  if (!on) fail("training_info: the loss is computed on '", step.loss_on, "', which the model's graph has not as it is built here; ", option("loss"), " names another");
+  if (!on)
+    fail("training_info: the loss is computed on '", step.loss_on, "', which the model's graph has not as it is built here; ",
+         option("loss"), " names another");
   // Scores that go into the model's last Softmax are found by themselves.
   if (logits_of(graph, o)[0] != *on) o.loss.on = step.loss_on;
   if (step.class_axis && graph[*on].type.shape.rank() > 2) o.loss.class_axis = 1;
@@ -98,7 +100,8 @@ void Model::take_optimizer(const TrainingStep& step, ModelOptions& options) cons
   options.own_step = true;
   const Graph graph = state_->source(options)(options.plan.batch);
   for (const ValueId v : trainable_parameters(graph))
-    if (std::ranges::none_of(step.trained, [&](const auto& t) { return t.weight == graph[v].name; })) options.plan.trained.freeze.push_back(graph[v].name);
+    if (std::ranges::none_of(step.trained, [&](const auto& t) { return t.weight == graph[v].name; }))
+      options.plan.trained.freeze.push_back(graph[v].name);
 }
 
 namespace {
@@ -116,11 +119,21 @@ void describe_loss(const Labels& l, const Graph& graph, const CompileOptions& o,
   step.loss_on = on.name;
   step.ignore_index = l.ignore;
   const bool classes = l.axis >= 0;
-  const char* const more = l.smoothing > 0 ? "label smoothing" : !l.class_weights.empty() ? "weights of classes" : l.weighted ? "weights of samples" : l.probabilities ? "probabilities that no softmax makes" : o.loss.shift_labels ? "shifted labels" : !l.parameters.empty() ? "parameters" : nullptr;
+  const char* const more = l.smoothing > 0            ? "label smoothing"
+                           : !l.class_weights.empty() ? "weights of classes"
+                           : l.weighted               ? "weights of samples"
+                           : l.probabilities          ? "probabilities that no softmax makes"
+                           : o.loss.shift_labels      ? "shifted labels"
+                           : !l.parameters.empty()    ? "parameters"
+                                                      : nullptr;
   if (more) not_written("the loss ", l.loss, " with ", more, " is not written");
-  if (shape.rank() < 2 || l.scores.rank() != shape.rank() - 1) not_written("'", on.name, "' ", on.type, " holds its samples in rows of several");
-  if (classes && (l.axis != 0 || !l.sample || is_float(l.sample->dtype))) not_written("the loss on '", on.name, "' ", on.type, " has ", l.axis != 0 ? "its classes not on axis 1" : "labels that are no class indices");
-  step.label_sample = TensorType{classes ? DType::int64 : DType::float32, Shape(std::vector<std::int64_t>(shape.begin() + (classes ? 2 : 1), shape.end()))};
+  if (shape.rank() < 2 || l.scores.rank() != shape.rank() - 1)
+    not_written("'", on.name, "' ", on.type, " holds its samples in rows of several");
+  if (classes && (l.axis != 0 || !l.sample || is_float(l.sample->dtype)))
+    not_written("the loss on '", on.name, "' ", on.type, " has ",
+                l.axis != 0 ? "its classes not on axis 1" : "labels that are no class indices");
+  step.label_sample =
+      TensorType{classes ? DType::int64 : DType::float32, Shape(std::vector<std::int64_t>(shape.begin() + (classes ? 2 : 1), shape.end()))};
 }
 
 // An update node's numbers by the names of OptimizerOptions.
@@ -149,7 +162,11 @@ TrainingStep Model::training_step(double learning_rate) const {
   const OptimizerOptions& o = s.options.plan.optimizer;
   if (s.options.plan.mode != PlanMode::training) not_written("the model is compiled for inference");
   if (s.losses.size() != 1) not_written("a step of ", s.losses.size(), " losses is not written");
-  const char* const more = o.clip_norm > 0 || o.clip_value > 0 || o.clip_parameter_norm > 0 ? "clipped gradients" : o.accumulate ? "gradients of several batches" : o.average ? "averaged weights" : o.amsgrad ? "amsgrad" : nullptr;
+  const char* const more = o.clip_norm > 0 || o.clip_value > 0 || o.clip_parameter_norm > 0 ? "clipped gradients"
+                           : o.accumulate                                                   ? "gradients of several batches"
+                           : o.average                                                      ? "averaged weights"
+                           : o.amsgrad                                                      ? "amsgrad"
+                                                                                            : nullptr;
   if (more) not_written("a step with ", more, " is not written");
   TrainingStep step{.optimizer = o.name, .learning_rate = learning_rate, .steps_before = s.step + o.steps_before};
   ModelOptions one = s.options;
@@ -162,7 +179,8 @@ TrainingStep Model::training_step(double learning_rate) const {
   for (const Node& node : graph.nodes) {
     // A file is in inference mode, and its step is of what it computes.
     if (node.op->keeps_statistic || node.op->name == "DropoutTraining" || node.op->name == "RandomNumbers")
-      not_written("the step of '", node.origin.empty() ? node.name : node.origin[0], "' (", node.op->name, ") is of what the model computes in training, a file's is of what it computes in inference");
+      not_written("the step of '", node.origin.empty() ? node.name : node.origin[0], "' (", node.op->name,
+                  ") is of what the model computes in training, a file's is of what it computes in inference");
     const UpdateRow* const row = find_update(node.op->name);
     if (!row) continue;
     const UpdateNumbers n = update_numbers(row->kind, node.attributes);
@@ -183,13 +201,15 @@ Initial Model::State::first_values(const Graph& graph, const ModelOptions& o, Ba
   Initial initial = initialize(graph, asked || (inference && o.init == "auto") ? "keep" : o.init, o.seed);
   if (inference || !(asked || (o.init == "auto" && !initial.chosen.empty()))) return initial;
   const std::optional<ModelFile> by_file = file.initialization();
-  if (!by_file && asked) fail(ExitCode::usage, option("init"), " training-info: model '", file.name(), "' has no initialization in its training_info");
+  if (!by_file && asked)
+    fail(ExitCode::usage, option("init"), " training-info: model '", file.name(), "' has no initialization in its training_info");
   if (!by_file) return initial;
   const std::map<std::string, Tensor> values = outputs_of(*by_file, o, on);
   for (NamedTensor& v : initial.values) {
     const auto it = values.find(v.name);
     if (it == values.end()) continue;
-    if (it->second.type() != v.tensor.type()) fail("training_info: the initialization gives '", v.name, "' ", it->second.type(), ", the weight is ", v.tensor.type());
+    if (it->second.type() != v.tensor.type())
+      fail("training_info: the initialization gives '", v.name, "' ", it->second.type(), ", the weight is ", v.tensor.type());
     v.tensor = it->second;
     std::erase(initial.missing, v.name);
     std::erase(initial.constant, v.name);

@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
   const tandem::Interrupt interrupt;  // also where signals would do nothing by themselves: the first process of a container
   Output output;
   std::ostream out(&output);
-  tandem::Streams streams{std::cin, out, std::cerr, terminal, terminal && !(no_colour && *no_colour), isatty(STDOUT_FILENO) != 0, terminal_columns};
+  tandem::Streams streams{std::cin,        out, std::cerr, terminal, terminal && !(no_colour && *no_colour), isatty(STDOUT_FILENO) != 0,
+                          terminal_columns};
   const int code = tandem::run(arguments, streams, [](const std::string& name) { return std::getenv(name.c_str()); });
   out.flush();
   return code;

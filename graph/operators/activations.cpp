@@ -67,10 +67,15 @@ Operator hard_swish() {
 
 // y = x · tanh(softplus(x))
 Operator mish() {
-  return {.name = "Mish", .since = {18, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            return {e.mul(e.x(), e.emit("Tanh", {e.emit("Softplus", {e.x()})}))};
-          },
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
+  return {.name = "Mish",
+          .since = {18, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.mul(e.x(), e.emit("Tanh", {e.emit("Softplus", {e.x()})}))}; },
+          .precision = PrecisionRole::parts,
+          .rectifies = true,
+          .operands = {{"X"}}};
 }
 
 // y = x > 0 ? x : slope · x, the slope broadcasts to x; dx = dy · (x > 0 ? 1 : slope), dslope = Σ dy · min(x, 0). Integers are composed.
@@ -86,7 +91,8 @@ Operator prelu() {
           .differentiate =
               [](GradientContext& g) {
                 if (g.wants(0)) g.set_dx(0, g.mul(g.dy(), g.emit("PReluSlope", {g.x(0), g.x(1)})));
-                if (g.wants(1)) g.set_dx(1, g.sum_to(g.mul(g.dy(), g.emit("Min", {g.x(0), g.scalar(0, g.type(g.x(0)).dtype)})), g.shape(g.x(1))));
+                if (g.wants(1))
+                  g.set_dx(1, g.sum_to(g.mul(g.dy(), g.emit("Min", {g.x(0), g.scalar(0, g.type(g.x(0)).dtype)})), g.shape(g.x(1))));
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (is_float(e.type(e.x(0)).dtype)) return {};
@@ -99,21 +105,35 @@ Operator prelu() {
 }
 
 // y = x > 0 ? 1 : slope
-Operator prelu_slope() { return {.name = "PReluSlope", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true}; }
+Operator prelu_slope() {
+  return {.name = "PReluSlope", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = infer_broadcast, .elementwise = true};
+}
 
 // y = γ · elu(x; α)
 Operator selu() {
-  return {.name = "Selu", .since = {1, 6, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Selu",
+          .since = {1, 6, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const float alpha = e.attributes().real("alpha", 1.67326319217681884765625F);
             const double gamma = e.attributes().real("gamma", 1.05070102214813232421875F);
             return {e.mul(e.emit("Elu", {e.x()}, {{"alpha", alpha}}), gamma)};
           },
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
+          .precision = PrecisionRole::parts,
+          .rectifies = true,
+          .operands = {{"X"}}};
 }
 
 // y = x < −λ ? x + bias : x > λ ? x − bias : 0; integers by way of float32
 Operator shrink() {
-  return {.name = "Shrink", .since = {9}, .types = {{"T", types::numbers}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Shrink",
+          .since = {9},
+          .types = {{"T", types::numbers}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype, real = is_float(dtype) ? dtype : DType::float32;
             const double bias = e.attributes().real("bias", 0.0F), lambda = e.attributes().real("lambd", 0.5F);
             const ValueId x = real == dtype ? e.x() : cast(e, e.x(), real);
@@ -121,37 +141,51 @@ Operator shrink() {
             const ValueId y = e.emit("Where", {e.emit("Less", {x, e.scalar(-lambda, real)}), e.add(x, bias), above});
             return {real == dtype ? y : cast(e, y, dtype)};
           },
-          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"input"}}};
 }
 
 // y = x / (1 + |x|)
 Operator softsign() {
-  return {.name = "Softsign", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            return {e.div(e.x(), e.add(e.emit("Abs", {e.x()}), 1.0))};
-          },
-          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+  return {.name = "Softsign",
+          .since = {1, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.div(e.x(), e.add(e.emit("Abs", {e.x()}), 1.0))}; },
+          .precision = PrecisionRole::parts,
+          .operands = {{"input"}}};
 }
 
 // y = swish(A; α) · B
 Operator swiglu() {
   return {.name = "SwiGLU",
-          .since = {28}, .inputs = {2, 2}, .types = {{"T", types::floats}},
+          .since = {28},
+          .inputs = {2, 2},
+          .types = {{"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 expect_shape(c, 1, c.shape(0));
                 infer_same(c);
               },
           .follow = follow_broadcast,
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.mul(e.emit("Swish", {e.x(0)}, {{"alpha", e.attributes().real("alpha", 1.0F)}}), e.x(1))}; },
-          .precision = PrecisionRole::parts, .operands = {{"A"}, {"B"}}};
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.mul(e.emit("Swish", {e.x(0)}, {{"alpha", e.attributes().real("alpha", 1.0F)}}), e.x(1))};
+          },
+          .precision = PrecisionRole::parts,
+          .operands = {{"A"}, {"B"}}};
 }
 
 // y = x · sigmoid(αx)
 Operator swish() {
   return {.name = "Swish",
-          .since = {24}, .types = {{"T", types::floats}},
+          .since = {24},
+          .types = {{"T", types::floats}},
           .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("SwishBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 1.0F)}})); },
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.emit("SwishBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 1.0F)}}));
+              },
           .elementwise = true,
           .parameters = {{"alpha", 1.0F}},
           .operands = {{"X"}}};
@@ -159,12 +193,19 @@ Operator swish() {
 
 // y = x > α ? x : 0
 Operator thresholded_relu() {
-  return {.name = "ThresholdedRelu", .since = {10, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "ThresholdedRelu",
+          .since = {10, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;
             const ValueId above = e.emit("Greater", {e.x(), e.scalar(e.attributes().real("alpha", 1.0F), dtype)});
             return {e.emit("Where", {above, e.x(), e.scalar(0, dtype)})};
           },
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
+          .precision = PrecisionRole::parts,
+          .rectifies = true,
+          .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

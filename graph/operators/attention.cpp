@@ -32,16 +32,20 @@ void check_mask(const InferContext& c, const Shape& scores) {
 
 void infer_attention(InferContext& c) {
   Shape q = with_heads(c, query, "q_num_heads"), k = with_heads(c, key, "kv_num_heads"), v = with_heads(c, value, "kv_num_heads");
-  if (c.shape(query).rank() != c.shape(key).rank() || c.shape(key).rank() != c.shape(value).rank()) c.fail("operands are ", c.shape(query), ", ", c.shape(key), " and ", c.shape(value), ", expected as many axes in all");
+  if (c.shape(query).rank() != c.shape(key).rank() || c.shape(key).rank() != c.shape(value).rank())
+    c.fail("operands are ", c.shape(query), ", ", c.shape(key), " and ", c.shape(value), ", expected as many axes in all");
   for (const int i : {key, value}) expect_dtype(c, i, c.input(query).dtype);
-  if (k[0] != q[0] || k[3] != q[3] || k[1] < 1 || q[1] % k[1] != 0) c.fail("Q is ", q, ", K is ", k, " [samples, heads, tokens, width]: widths must agree and K's heads divide Q's");
-  if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2]) c.fail("K is ", k, ", V is ", v, " [samples, heads, tokens, width]: they may differ in the width alone");
+  if (k[0] != q[0] || k[3] != q[3] || k[1] < 1 || q[1] % k[1] != 0)
+    c.fail("Q is ", q, ", K is ", k, " [samples, heads, tokens, width]: widths must agree and K's heads divide Q's");
+  if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2])
+    c.fail("K is ", k, ", V is ", v, " [samples, heads, tokens, width]: they may differ in the width alone");
   if (q[3] < 1) c.fail("Q is ", q, ", which has no numbers");
   if (c.has_input(past_key) != c.has_input(past_value)) c.fail("past_key and past_value are given together or not at all");
   if (c.has_input(past_key)) {
     const Shape &pk = c.shape(past_key), &pv = c.shape(past_value);
     for (const int i : {past_key, past_value}) expect_rank(c, i, 4), expect_dtype(c, i, c.input(query).dtype);
-    if (pk != with_dim(k, 2, pk[2]) || pv != with_dim(v, 2, pk[2])) c.fail("past_key is ", pk, ", past_value is ", pv, ", which do not continue ", k, " and ", v);
+    if (pk != with_dim(k, 2, pk[2]) || pv != with_dim(v, 2, pk[2]))
+      c.fail("past_key is ", pk, ", past_value is ", pv, ", which do not continue ", k, " and ", v);
     if (c.has_input(valid_keys)) c.fail("nonpad_kv_seqlen is given beside past_key");
     k[2] += pk[2];
     v[2] = k[2];
@@ -62,7 +66,8 @@ void infer_attention(InferContext& c) {
   if (!(scale >= 0)) c.fail("scale is ", scale, ", expected 0 or more");
   a.set("scale", scale);
   if (!(a.real("softcap", 0) >= 0)) c.fail("softcap is ", a.real("softcap", 0), ", expected 0 or more");
-  if (a.has("softmax_precision") && !is_float(static_cast<DType>(a.integer("softmax_precision")))) c.fail("softmax_precision is ", a.integer("softmax_precision"), ", which names no floats");
+  if (a.has("softmax_precision") && !is_float(static_cast<DType>(a.integer("softmax_precision"))))
+    c.fail("softmax_precision is ", a.integer("softmax_precision"), ", which names no floats");
   const DType dtype = c.input(query).dtype;
   c.set_output(0, dtype, c.shape(query).rank() == 4 ? with_dim(q, 3, v[3]) : Shape{q[0], q[2], q[1] * v[3]});
   c.set_output(1, dtype, k);
@@ -80,7 +85,8 @@ void follow_attention(FollowContext& c) {
   for (int i = 0; i < c.inputs(); ++i) {
     if (!c.has_input(i)) continue;
     const bool shared = i == mask && (c.x(mask).rank() != 4 || c.x(mask)[0] == 1);
-    if (c.place(i).present() ? shared || c.place(i) != place : false) c.fail("its operands hold the samples at different places: samples would meet");
+    if (c.place(i).present() ? shared || c.place(i) != place : false)
+      c.fail("its operands hold the samples at different places: samples would meet");
     if (!c.place(i).present() && !shared) c.repeat(i, 0, place.outer);
   }
   c.set_all(place);
@@ -143,7 +149,8 @@ void add_reach(const Parts& p, std::vector<ValueId>& biases) {
     Tensor t = bounded_tensor({DType::float32, Shape{queries, keys}});
     const auto values = t.write<float>();
     for (std::int64_t i = 0; i < queries; ++i)
-      for (std::int64_t j = 0; j < keys; ++j) values[static_cast<std::size_t>(i * keys + j)] = reached(j - i) ? 0.0F : static_cast<float>(nothing);
+      for (std::int64_t j = 0; j < keys; ++j)
+        values[static_cast<std::size_t>(i * keys + j)] = reached(j - i) ? 0.0F : static_cast<float>(nothing);
     biases.push_back(p.known("reach", t.cast(p.dtype)));
     return;
   }
@@ -212,14 +219,24 @@ std::vector<ValueId> expand_attention(ExpandContext& e) {
 
 // y = softmax(softcap(scale · Q·Kᵀ) + masks) · V by heads; keys and values of before stand in front, and are given on
 Operator attention() {
-  return {.name = "Attention",
-          .since = {23, 24, 25}, .inputs = {3, 7}, .outputs = {1, 4},
-          .types = {{"T1", types::floats}, {"T1", types::floats}, {"T2", types::floats}, {"U", types::all}, {"T1", types::floats}, {"T2", types::floats}, {"I", types::integers_64}},
-          .infer = infer_attention,
-          .follow = follow_attention,
-          .expand = expand_attention,
-          .precision = PrecisionRole::parts,
-          .operands = {{"Q"}, {"K"}, {"V"}, {"attn_mask", OperandRole::addend}, {"past_key"}, {"past_value"}, {"nonpad_kv_seqlen", OperandRole::index}}};
+  return {
+      .name = "Attention",
+      .since = {23, 24, 25},
+      .inputs = {3, 7},
+      .outputs = {1, 4},
+      .types = {{"T1", types::floats},
+                {"T1", types::floats},
+                {"T2", types::floats},
+                {"U", types::all},
+                {"T1", types::floats},
+                {"T2", types::floats},
+                {"I", types::integers_64}},
+      .infer = infer_attention,
+      .follow = follow_attention,
+      .expand = expand_attention,
+      .precision = PrecisionRole::parts,
+      .operands = {
+          {"Q"}, {"K"}, {"V"}, {"attn_mask", OperandRole::addend}, {"past_key"}, {"past_value"}, {"nonpad_kv_seqlen", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

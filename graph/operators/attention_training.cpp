@@ -20,19 +20,23 @@ void check_attention(InferContext& c, int mask_at) {
   }
   const Shape &q = c.shape(0), &k = c.shape(1), &v = c.shape(2);
   if (!is_float(c.input(0).dtype)) c.fail("query is ", c.input(0), ", expected floats");
-  if (k[0] != q[0] || k[3] != q[3] || k[1] < 1 || q[1] % k[1] != 0) c.fail("query is ", q, ", key is ", k, ", expected [B,H,S,D] and [B,H',T,D] with H' dividing H");
-  if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2]) c.fail("key is ", k, ", value is ", v, ", expected them to differ in the last axis alone");
+  if (k[0] != q[0] || k[3] != q[3] || k[1] < 1 || q[1] % k[1] != 0)
+    c.fail("query is ", q, ", key is ", k, ", expected [B,H,S,D] and [B,H',T,D] with H' dividing H");
+  if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2])
+    c.fail("key is ", k, ", value is ", v, ", expected them to differ in the last axis alone");
   if (c.has_input(mask_at)) {
     expect_rank(c, mask_at, 4);
     if (c.input(mask_at).dtype != DType::boolean) expect_dtype(c, mask_at, statistics_of(c.input(0).dtype));
     const Shape &mask = c.shape(mask_at), scores{q[0], q[1], q[2], k[2]};
     for (int i = 0; i < 4; ++i)
-      if (mask[i] != scores[i] && (i == 3 || mask[i] != 1)) c.fail("mask is ", mask, ", which does not broadcast to ", scores, " (its last axis must be whole)");
+      if (mask[i] != scores[i] && (i == 3 || mask[i] != 1))
+        c.fail("mask is ", mask, ", which does not broadcast to ", scores, " (its last axis must be whole)");
   }
   Attributes& a = c.node().attributes;
   const float ratio = a.real("ratio", 0);
   if (!(ratio >= 0 && ratio < 1)) c.fail("ratio is ", ratio, ", expected a number in [0, 1)");
-  if ((ratio > 0) != c.has_input(random_at)) c.fail("ratio is ", ratio, ", and random numbers are ", c.has_input(random_at) ? "given" : "not given");
+  if ((ratio > 0) != c.has_input(random_at))
+    c.fail("ratio is ", ratio, ", and random numbers are ", c.has_input(random_at) ? "given" : "not given");
   if (c.has_input(random_at)) {
     expect_shape(c, random_at, Shape{4});
     expect_dtype(c, random_at, DType::int64);
@@ -61,8 +65,10 @@ void place_attention(PlaceContext& c, int mask_at) {
   if (!place.present()) c.fail("its mask is split alone");
   if (place.axis > 1) c.fail("axis ", place.axis, " of ", c.x(), " is split, which it works on as a whole");
   // Heads that share a key go where it goes: parts of the keys are parts of the heads.
-  if (place.axis == 1 && c.x(0)[1] != c.x(1)[1] && (place.outer != 1 || c.x(1)[1] % c.batch() != 0)) c.fail("its heads share ", c.x(1)[1], " keys, which have no ", c.batch(), " equal parts");
-  if (drops && (place.axis != 0 || place.outer != 1 || c.attributes().integer("inner") == 0)) c.fail("it drops by numbers that are counted by samples");
+  if (place.axis == 1 && c.x(0)[1] != c.x(1)[1] && (place.outer != 1 || c.x(1)[1] % c.batch() != 0))
+    c.fail("its heads share ", c.x(1)[1], " keys, which have no ", c.batch(), " equal parts");
+  if (drops && (place.axis != 0 || place.outer != 1 || c.attributes().integer("inner") == 0))
+    c.fail("it drops by numbers that are counted by samples");
   for (int i = 0; i <= mask_at; ++i) {
     if (!c.has_input(i)) continue;
     const bool repeated = i == mask_at && c.x(i)[place.axis] == 1;
@@ -74,7 +80,8 @@ void place_attention(PlaceContext& c, int mask_at) {
 
 double products(const Graph& graph, const Node& n, double count) {
   const Shape &q = graph[n.inputs[0]].type.shape, &k = graph[n.inputs[1]].type.shape, &v = graph[n.inputs[2]].type.shape;
-  const double all = count * static_cast<double>(q.elements() / std::max<std::int64_t>(1, q[3])) * static_cast<double>(k[2] * (k[3] + v[3]));
+  const double all =
+      count * static_cast<double>(q.elements() / std::max<std::int64_t>(1, q[3])) * static_cast<double>(k[2] * (k[3] + v[3]));
   return n.attributes.integer("causal", 0) != 0 ? all / 2 : all;
 }
 
@@ -118,7 +125,12 @@ Operator attention_training() {
               },
           .flops = [](const Graph& graph, const Node& n) { return products(graph, n, 2); },
           .precision = PrecisionRole::narrow,
-          .operands = {{"query"}, {"key"}, {"value"}, {"mask", OperandRole::addend, true}, {"random", OperandRole::index}, {"samples", OperandRole::index}}};
+          .operands = {{"query"},
+                       {"key"},
+                       {"value"},
+                       {"mask", OperandRole::addend, true},
+                       {"random", OperandRole::index},
+                       {"samples", OperandRole::index}}};
 }
 
 // With p = e^(s − log_sum), p' dropped: dv = p'ᵀ·dy, ds = p · (dropped(dy·vᵀ) − Σ dy·y) · scale, dq = ds·k, dk = dsᵀ·q
@@ -143,7 +155,15 @@ Operator attention_backward() {
               },
           .place = [](PlaceContext& c) { place_attention(c, 6); },
           .flops = [](const Graph& graph, const Node& n) { return products(graph, n, 5); },
-          .operands = {{"query"}, {"key"}, {"value"}, {"y"}, {"log_sum"}, {"dy"}, {"mask", OperandRole::addend, true}, {"random", OperandRole::index}, {"samples", OperandRole::index}}};
+          .operands = {{"query"},
+                       {"key"},
+                       {"value"},
+                       {"y"},
+                       {"log_sum"},
+                       {"dy"},
+                       {"mask", OperandRole::addend, true},
+                       {"random", OperandRole::index},
+                       {"samples", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

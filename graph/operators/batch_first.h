@@ -17,7 +17,8 @@ inline void follow_batch_first(FollowContext& c, std::initializer_list<int> batc
   for (int i = 0; i < c.inputs(); ++i) {
     if (!c.has_input(i)) continue;
     const bool is_batched = std::find(batched.begin(), batched.end(), i) != batched.end();
-    if (c.place(i).present() && (!is_batched || c.place(i) != place)) c.fail("its input ", i, " holds samples at another place: samples would meet");
+    if (c.place(i).present() && (!is_batched || c.place(i) != place))
+      c.fail("its input ", i, " holds samples at another place: samples would meet");
     if (!c.place(i).present() && is_batched && c.x(i).rank() > 0 && c.x(i)[0] != 1) c.repeat(i, 0, place.outer);
   }
   c.set_all(place);

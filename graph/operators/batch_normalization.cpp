@@ -27,16 +27,19 @@ std::vector<ValueId> expand_training(ExpandContext& e) {
   if (!e.training && !training_mode) return {};
   const float momentum = e.attributes().real("momentum", 0.9F);
   const DType dtype = e.type(e.x(0)).dtype;
-  const std::vector<ValueId> y = e.emit("BatchNormalizationTraining", {e.x(0), cast(e, e.x(1), dtype), cast(e, e.x(2), dtype)}, epsilon_of(e.attributes()), 4);
+  const std::vector<ValueId> y =
+      e.emit("BatchNormalizationTraining", {e.x(0), cast(e, e.x(1), dtype), cast(e, e.x(2), dtype)}, epsilon_of(e.attributes()), 4);
   std::vector<ValueId> results{y[0]};
   const std::vector<ValueId>& outputs = e.node().outputs;
   for (int i = 1; i < 3; ++i) {
     const ValueId running = e.x(i + 2), value = cast(e, y[at(i)], e.type(e.x(i + 2)).dtype);
     Attributes how{{"momentum", momentum}};
-    if (i == 2 && e.attributes().has("unbiased")) how.set("counts", Ints{e.shape(e.x(0)).elements() / std::max<std::int64_t>(1, e.shape(running).elements())});
+    if (i == 2 && e.attributes().has("unbiased"))
+      how.set("counts", Ints{e.shape(e.x(0)).elements() / std::max<std::int64_t>(1, e.shape(running).elements())});
     if (e.training && e.graph()[running].kind == ValueKind::parameter) e.emit("RunningStatistics", {running, value}, std::move(how));
     if (static_cast<int>(outputs.size()) <= i) continue;
-    results.push_back(outputs[at(i)].present() ? e.add(e.mul(running, momentum), e.mul(value, 1.0 - static_cast<double>(momentum))) : ValueId{});
+    results.push_back(outputs[at(i)].present() ? e.add(e.mul(running, momentum), e.mul(value, 1.0 - static_cast<double>(momentum)))
+                                               : ValueId{});
   }
   return results;
 }
@@ -50,7 +53,9 @@ void differentiate_inference(GradientContext& g) {
   if (g.wants(0)) g.set_dx(0, g.mul(g.dy(), spread(g.mul(g.x(1), r))));
   Ints axes = all_axes(rank);
   if (rank > 1) axes.erase(axes.begin() + 1);
-  const auto per_channel_sum = [&](ValueId v) { return g.reshape(g.reduce_sum(cast(g, v, g.type(g.x(1)).dtype), axes, false), g.shape(g.x(1))); };
+  const auto per_channel_sum = [&](ValueId v) {
+    return g.reshape(g.reduce_sum(cast(g, v, g.type(g.x(1)).dtype), axes, false), g.shape(g.x(1)));
+  };
   if (g.wants(1)) {
     const ValueId normal = g.mul(g.sub(g.x(0), spread(g.x(3))), spread(r));
     g.set_dx(1, per_channel_sum(g.mul(g.dy(), normal)));
@@ -97,7 +102,8 @@ void place_normalization(PlaceContext& c) {
 }
 
 void place_normalization_backward(PlaceContext& c) {
-  if (!c.split(0, 0) || c.place(1) != c.place(0) || (c.has_input(8) && c.place(8) != c.place(0))) c.fail("it is not split by samples alone");
+  if (!c.split(0, 0) || c.place(1) != c.place(0) || (c.has_input(8) && c.place(8) != c.place(0)))
+    c.fail("it is not split by samples alone");
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.sum(i);
   c.set(3, c.place(0));
@@ -120,7 +126,10 @@ void statistic_by_parts(PartsContext& c) {
 // y = (x − mean) / √(var + ε) · scale + bias by channel, with running statistics
 Operator batch_normalization() {
   return {.name = "BatchNormalization",
-          .since = {1, 6, 7, 9, 14, 15}, .inputs = {5, 5}, .outputs = {1, 5}, .types = {{"T", types::floats}, {"T1", types::floats}, {"T1", types::floats}, {"T2", types::floats}},
+          .since = {1, 6, 7, 9, 14, 15},
+          .inputs = {5, 5},
+          .outputs = {1, 5},
+          .types = {{"T", types::floats}, {"T1", types::floats}, {"T1", types::floats}, {"T2", types::floats}},
           .infer = infer_inference,
           .follow = follow_channels,
           .differentiate = differentiate_inference,
@@ -177,7 +186,8 @@ Operator batch_normalization_factors() {
               }};
 }
 
-// With x̂ = (x − mean) · r and dy the sum of what is given: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ · dscale/n)
+// With x̂ = (x − mean) · r and dy the sum of what is given: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ ·
+// dscale/n)
 Operator batch_normalization_backward() {
   return {.name = "BatchNormalizationBackward",
           .domain = "tandem",
@@ -216,7 +226,8 @@ Operator running_statistics() {
           .infer =
               [](InferContext& c) {
                 const std::int64_t all = c.attributes().integer("tensors", 1);
-                if (c.attributes().has("counts") && std::ssize(c.attributes().ints("counts")) != all) c.fail("has ", c.attributes().ints("counts").size(), " counts for ", all, " tensors");
+                if (c.attributes().has("counts") && std::ssize(c.attributes().ints("counts")) != all)
+                  c.fail("has ", c.attributes().ints("counts").size(), " counts for ", all, " tensors");
                 if (!c.attributes().has("tensors")) {
                   expect_shape(c, 1, c.shape(0));
                   return infer_same(c);

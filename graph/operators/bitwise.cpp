@@ -4,7 +4,8 @@
 namespace tandem::operator_rows {
 namespace {
 
-constexpr TypeSet integers{DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8, DType::uint16, DType::uint32, DType::uint64};
+constexpr TypeSet integers{DType::int8,  DType::int16,  DType::int32,  DType::int64,
+                           DType::uint8, DType::uint16, DType::uint32, DType::uint64};
 
 // Folded are integers alone: `f` is not asked of others.
 template <auto f>
@@ -20,7 +21,13 @@ Folded fold_bits(const FoldContext& c) {
 }  // namespace
 
 Operator bitwise_and() {
-  return {.name = "BitwiseAnd", .since = {18}, .inputs = {2, 2}, .types = {{"T", integers}}, .infer = infer_broadcast, .fold = fold_bits<[](auto a, auto b) { return a & b; }>, .elementwise = true};
+  return {.name = "BitwiseAnd",
+          .since = {18},
+          .inputs = {2, 2},
+          .types = {{"T", integers}},
+          .infer = infer_broadcast,
+          .fold = fold_bits<[](auto a, auto b) { return a & b; }>,
+          .elementwise = true};
 }
 Operator bitwise_not() {
   return {.name = "BitwiseNot", .since = {18}, .types = {{"T", integers}}, .infer = infer_same, .fold = fold_unary<[](auto x) {
@@ -32,10 +39,22 @@ Operator bitwise_not() {
           .elementwise = true};
 }
 Operator bitwise_or() {
-  return {.name = "BitwiseOr", .since = {18}, .inputs = {2, 2}, .types = {{"T", integers}}, .infer = infer_broadcast, .fold = fold_bits<[](auto a, auto b) { return a | b; }>, .elementwise = true};
+  return {.name = "BitwiseOr",
+          .since = {18},
+          .inputs = {2, 2},
+          .types = {{"T", integers}},
+          .infer = infer_broadcast,
+          .fold = fold_bits<[](auto a, auto b) { return a | b; }>,
+          .elementwise = true};
 }
 Operator bitwise_xor() {
-  return {.name = "BitwiseXor", .since = {18}, .inputs = {2, 2}, .types = {{"T", integers}}, .infer = infer_broadcast, .fold = fold_bits<[](auto a, auto b) { return a ^ b; }>, .elementwise = true};
+  return {.name = "BitwiseXor",
+          .since = {18},
+          .inputs = {2, 2},
+          .types = {{"T", integers}},
+          .infer = infer_broadcast,
+          .fold = fold_bits<[](auto a, auto b) { return a ^ b; }>,
+          .elementwise = true};
 }
 
 // x · 2ᵇ, or ⌊x / 2ᵇ⌋; a shift by all of the bits or more, or a negative one, leaves 0, or −1 of a negative x to the right.
@@ -51,7 +70,9 @@ Operator bit_shift() {
           .fold = [](const FoldContext& c) -> Folded {
             if (c.node.attributes.text("direction") == "LEFT")
               return fold_bits<[](auto a, auto b) { return wrapping(b) < 8 * sizeof a ? (wrapping(a) << b) : 0; }>(c);
-            return fold_bits<[](auto a, auto b) { return wrapping(b) < 8 * sizeof a ? (a >> b) : static_cast<decltype(a)>(a < 0 ? -1 : 0); }>(c);
+            return fold_bits<[](auto a, auto b) {
+              return wrapping(b) < 8 * sizeof a ? (a >> b) : static_cast<decltype(a)>(a < 0 ? -1 : 0);
+            }>(c);
           },
           .elementwise = true};
 }
@@ -64,7 +85,8 @@ Operator bit_cast() {
               [](InferContext& c) {
                 const DType x = c.input(0).dtype, to = static_cast<DType>(c.attributes().integer("to"));
                 if (size_of(to) == 0) c.fail("to is ", c.attributes().integer("to"), ", a type that is not supported");
-                if (size_of(to) != size_of(x)) c.fail("to is ", to, ", of ", size_of(to), " bytes, and an element of input 0 ", c.input(0), " has ", size_of(x));
+                if (size_of(to) != size_of(x))
+                  c.fail("to is ", to, ", of ", size_of(to), " bytes, and an element of input 0 ", c.input(0), " has ", size_of(x));
                 c.set_output(0, to, c.shape(0));
               },
           .follow = follow_broadcast,

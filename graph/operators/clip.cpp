@@ -31,24 +31,28 @@ Folded fold_clip(const FoldContext& c) {
 
 }  // namespace
 
-// y = min(max(x, min), max), either bound optional; dx = dy where min < y < max, told from y so that x need not be kept. Integers are clipped by Max and Min,
-// because their bounds do not fit in a float.
+// y = min(max(x, min), max), either bound optional; dx = dy where min < y < max, told from y so that x need not be kept. Integers are
+// clipped by Max and Min, because their bounds do not fit in a float.
 Operator clip() {
   constexpr float inf = std::numeric_limits<float>::infinity();
   return {.name = "Clip",
-          .since = {1, 6, 11, 12, 13}, .inputs = {1, 3}, .types = {{"T", types::numbers}},
+          .since = {1, 6, 11, 12, 13},
+          .inputs = {1, 3},
+          .types = {{"T", types::numbers}},
           .infer =
               [](InferContext& c) {
                 for (const int bound : {1, 2})
                   if (c.has_input(bound) && c.shape(bound).elements() != 1) c.fail("a bound is ", c.shape(bound), ", expected one number");
                 if (is_float(c.input(0).dtype))
                   for (const char* bound : {"min", "max"})
-                    if (c.attributes().has(bound)) c.node().attributes.set(bound, static_cast<float>(static_number(c.attributes(), bound, 0)));
+                    if (c.attributes().has(bound))
+                      c.node().attributes.set(bound, static_cast<float>(static_number(c.attributes(), bound, 0)));
                 infer_same(c);
               },
           .differentiate =
               [](GradientContext& g) {
-                g.set_dx(g.emit("ClipBackward", {g.dy(), g.y()}, {{"min", g.attributes().real("min", -inf)}, {"max", g.attributes().real("max", inf)}}));
+                g.set_dx(g.emit("ClipBackward", {g.dy(), g.y()},
+                                {{"min", g.attributes().real("min", -inf)}, {"max", g.attributes().real("max", inf)}}));
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;

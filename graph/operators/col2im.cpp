@@ -26,7 +26,8 @@ void infer_col2im(InferContext& c) {
   for (const std::int64_t n : block)
     if (n < 1 || n >= std::int64_t{1} << 20) c.fail("block_shape is ", Shape(block));
   const std::size_t rank = image.size();
-  const Ints strides = list_of(c, "strides", rank, 1, 1), dilations = list_of(c, "dilations", rank, 1, 1), pads = list_of(c, "pads", 2 * rank, 0, 0);
+  const Ints strides = list_of(c, "strides", rank, 1, 1), dilations = list_of(c, "dilations", rank, 1, 1),
+             pads = list_of(c, "pads", 2 * rank, 0, 0);
   const std::int64_t taps = Shape(block).elements();
   if (x[1] % taps != 0) c.fail("x ", x, " has ", x[1], " rows, which are not channels of blocks ", Shape(block));
   Ints counts;
@@ -50,7 +51,8 @@ void infer_col2im(InferContext& c) {
 std::vector<ValueId> expand_col2im(ExpandContext& e) {
   const TensorType x = e.type(e.x());
   const Attributes& a = e.attributes();
-  const Ints image = a.ints("image_shape"), block = a.ints("block_shape"), strides = a.ints("strides"), dilations = a.ints("dilations"), pads = a.ints("pads");
+  const Ints image = a.ints("image_shape"), block = a.ints("block_shape"), strides = a.ints("strides"), dilations = a.ints("dilations"),
+             pads = a.ints("pads");
   const int rank = static_cast<int>(std::ssize(image));
   const std::int64_t taps = Shape(block).elements(), channels = x.shape[1] / taps;
   Shape blocks{x.shape[0], x.shape[1]}, filter{x.shape[1], 1};
@@ -67,7 +69,8 @@ std::vector<ValueId> expand_col2im(ExpandContext& e) {
   for (std::int64_t row = 0; row < filter[0]; ++row) out[static_cast<std::size_t>(row * taps + row % taps)] = 1;
   const DType dtype = is_float(x.dtype) ? x.dtype : DType::float64;
   const ValueId known = e.graph().add_constant(e.node().name + "/places", places.cast(dtype));
-  const ValueId y = e.emit("ConvTranspose", {e.reshape(cast(e, e.x(), dtype), blocks), known}, {{"group", channels}, {"strides", strides}, {"dilations", dilations}, {"pads", whole}});
+  const ValueId y = e.emit("ConvTranspose", {e.reshape(cast(e, e.x(), dtype), blocks), known},
+                           {{"group", channels}, {"strides", strides}, {"dilations", dilations}, {"pads", whole}});
   return {cast(e, e.emit("Pad", {y}, {{"pads", beyond}}), x.dtype)};
 }
 

@@ -25,26 +25,63 @@ Folded fold_logic(const FoldContext& c) {
 }  // namespace
 
 Operator equal() {
-  return {.name = "Equal", .since = {1, 7, 11, 13, 19}, .inputs = {2, 2}, .types = {{"T", types::all}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = [](const FoldContext& c) {
-            return c.inputs[0].dtype() == DType::boolean ? fold_logic<[](bool a, bool b) { return a == b; }>(c) : fold_binary<[](auto a, auto b) { return a == b; }>(c);
-          },
-          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
+  return {.name = "Equal",
+          .since = {1, 7, 11, 13, 19},
+          .inputs = {2, 2},
+          .types = {{"T", types::all}},
+          .infer = infer_comparison,
+          .follow = follow_broadcast,
+          .fold =
+              [](const FoldContext& c) {
+                return c.inputs[0].dtype() == DType::boolean ? fold_logic<[](bool a, bool b) { return a == b; }>(c)
+                                                             : fold_binary<[](auto a, auto b) { return a == b; }>(c);
+              },
+          .precision = PrecisionRole::wide,
+          .operands = {{"A"}, {"B"}}};
 }
 Operator greater() {
-  return {.name = "Greater", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b < a; }>,
-          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
+  return {.name = "Greater",
+          .since = {1, 7, 9, 13},
+          .inputs = {2, 2},
+          .types = {{"T", types::numbers}},
+          .infer = infer_comparison,
+          .follow = follow_broadcast,
+          .fold = fold_binary<[](auto a, auto b) { return b < a; }>,
+          .precision = PrecisionRole::wide,
+          .operands = {{"A"}, {"B"}}};
 }
 Operator greater_or_equal() {
-  return {.name = "GreaterOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return b <= a; }>,
-          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
+  return {.name = "GreaterOrEqual",
+          .since = {12, 16},
+          .inputs = {2, 2},
+          .types = {{"T", types::numbers}},
+          .infer = infer_comparison,
+          .follow = follow_broadcast,
+          .fold = fold_binary<[](auto a, auto b) { return b <= a; }>,
+          .precision = PrecisionRole::wide,
+          .operands = {{"A"}, {"B"}}};
 }
 Operator less() {
-  return {.name = "Less", .since = {1, 7, 9, 13}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a < b; }>,
-          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
+  return {.name = "Less",
+          .since = {1, 7, 9, 13},
+          .inputs = {2, 2},
+          .types = {{"T", types::numbers}},
+          .infer = infer_comparison,
+          .follow = follow_broadcast,
+          .fold = fold_binary<[](auto a, auto b) { return a < b; }>,
+          .precision = PrecisionRole::wide,
+          .operands = {{"A"}, {"B"}}};
 }
 Operator less_or_equal() {
-  return {.name = "LessOrEqual", .since = {12, 16}, .inputs = {2, 2}, .types = {{"T", types::numbers}}, .infer = infer_comparison, .follow = follow_broadcast, .fold = fold_binary<[](auto a, auto b) { return a <= b; }>,
-          .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
+  return {.name = "LessOrEqual",
+          .since = {12, 16},
+          .inputs = {2, 2},
+          .types = {{"T", types::numbers}},
+          .infer = infer_comparison,
+          .follow = follow_broadcast,
+          .fold = fold_binary<[](auto a, auto b) { return a <= b; }>,
+          .precision = PrecisionRole::wide,
+          .operands = {{"A"}, {"B"}}};
 }
 
 // |x| = ∞, or of one sign alone
@@ -55,7 +92,8 @@ Operator is_inf() {
           .follow = follow_broadcast,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             constexpr double infinity = std::numeric_limits<double>::infinity();
-            const bool negative = e.attributes().integer("detect_negative", 1) != 0, positive = e.attributes().integer("detect_positive", 1) != 0;
+            const bool negative = e.attributes().integer("detect_negative", 1) != 0,
+                       positive = e.attributes().integer("detect_positive", 1) != 0;
             const DType dtype = e.type(e.x()).dtype;
             if (negative != positive) return {e.emit("Equal", {e.x(), e.scalar(positive ? infinity : -infinity, dtype)})};
             const ValueId size = e.emit("Abs", {e.x()});
@@ -83,19 +121,42 @@ Operator is_nan() {
 }
 
 Operator logical_and() {
-  return {.name = "And", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a && b; }>,
+  return {.name = "And",
+          .since = {1, 7},
+          .inputs = {2, 2},
+          .types = {{"T", types::booleans}},
+          .infer = infer_logic,
+          .follow = follow_broadcast,
+          .fold = fold_logic<[](bool a, bool b) { return a && b; }>,
           .precision = PrecisionRole::wide};
 }
 Operator logical_not() {
-  return {.name = "Not", .since = {1}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool) { return !a; }>,
+  return {.name = "Not",
+          .since = {1},
+          .types = {{"T", types::booleans}},
+          .infer = infer_logic,
+          .follow = follow_broadcast,
+          .fold = fold_logic<[](bool a, bool) { return !a; }>,
           .precision = PrecisionRole::wide};
 }
 Operator logical_or() {
-  return {.name = "Or", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a || b; }>,
+  return {.name = "Or",
+          .since = {1, 7},
+          .inputs = {2, 2},
+          .types = {{"T", types::booleans}},
+          .infer = infer_logic,
+          .follow = follow_broadcast,
+          .fold = fold_logic<[](bool a, bool b) { return a || b; }>,
           .precision = PrecisionRole::wide};
 }
 Operator logical_xor() {
-  return {.name = "Xor", .since = {1, 7}, .inputs = {2, 2}, .types = {{"T", types::booleans}}, .infer = infer_logic, .follow = follow_broadcast, .fold = fold_logic<[](bool a, bool b) { return a != b; }>,
+  return {.name = "Xor",
+          .since = {1, 7},
+          .inputs = {2, 2},
+          .types = {{"T", types::booleans}},
+          .infer = infer_logic,
+          .follow = follow_broadcast,
+          .fold = fold_logic<[](bool a, bool b) { return a != b; }>,
           .precision = PrecisionRole::wide};
 }
 

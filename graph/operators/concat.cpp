@@ -12,7 +12,8 @@ void infer_concat(InferContext& c) {
   for (int i = 1; i < c.inputs(); ++i) {
     expect_dtype(c, i, c.input(0).dtype);
     const Shape& x = c.shape(i);
-    if (x.rank() != y.rank() || with_dim(x, axis, y[axis]) != y) c.fail("input ", i, " is ", c.input(i), ", which does not join ", c.input(0), " along axis ", axis);
+    if (x.rank() != y.rank() || with_dim(x, axis, y[axis]) != y)
+      c.fail("input ", i, " is ", c.input(i), ", which does not join ", c.input(0), " along axis ", axis);
     y[axis] += x[axis];
     if (y[axis] < 0 || y[axis] >= std::int64_t{1} << 48) c.fail("the result is too long along axis ", axis);
   }

@@ -8,8 +8,12 @@ Tensor constant_value(const Attributes& a) {
   if (a.has("value")) return a.tensor("value");
   if (a.has("value_float")) return Tensor::scalar(a.real("value_float"));
   if (a.has("value_int")) return Tensor::scalar(a.integer("value_int"));
-  if (a.has("value_floats")) return Tensor::of<float>(Shape{static_cast<std::int64_t>(a.floats("value_floats").size())}, std::span<const float>(a.floats("value_floats")));
-  if (a.has("value_ints")) return Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(a.ints("value_ints").size())}, std::span<const std::int64_t>(a.ints("value_ints")));
+  if (a.has("value_floats"))
+    return Tensor::of<float>(Shape{static_cast<std::int64_t>(a.floats("value_floats").size())},
+                             std::span<const float>(a.floats("value_floats")));
+  if (a.has("value_ints"))
+    return Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(a.ints("value_ints").size())},
+                                    std::span<const std::int64_t>(a.ints("value_ints")));
   fail("holds no number: only value, value_float, value_floats, value_int and value_ints are supported");
 }
 
@@ -24,7 +28,8 @@ Tensor shape_tensor(const Shape& x, const Attributes& a) {
   const std::int64_t rank = x.rank();
   const auto clamp = [&](std::int64_t v) { return std::clamp<std::int64_t>(v < 0 ? v + rank : v, 0, rank); };
   const std::int64_t start = clamp(a.integer("start", 0)), end = std::max(start, clamp(a.integer("end", rank)));
-  return Tensor::of<std::int64_t>(Shape{end - start}, std::span<const std::int64_t>(x.dims).subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start)));
+  return Tensor::of<std::int64_t>(Shape{end - start}, std::span<const std::int64_t>(x.dims).subspan(static_cast<std::size_t>(start),
+                                                                                                    static_cast<std::size_t>(end - start)));
 }
 
 // start, start + delta, ... while before limit

@@ -71,7 +71,9 @@ void place_backward_weights(PlaceContext& c) {
 // fourth and fifth operand, which are put in after differentiation, max(0, x · factor + shift) stands for x
 Operator conv() {
   return {.name = "Conv",
-          .since = {1, 11, 22}, .inputs = {2, 3}, .types = {{"T", types::floats}},
+          .since = {1, 11, 22},
+          .inputs = {2, 3},
+          .types = {{"T", types::floats}},
           .infer = infer_conv,
           .follow = follow_conv,
           .place = place_conv,
@@ -81,7 +83,8 @@ Operator conv() {
                 if (g.wants(0)) g.set_dx(0, g.emit("ConvolutionBackwardData", {dy, w}, with(g.attributes(), "input_shape", g.shape(x))));
                 if (g.wants(1)) {
                   const int outputs = g.wants(2) ? 2 : 1;
-                  const std::vector<ValueId> dw = g.emit("ConvolutionBackwardWeights", {x, dy}, with(g.attributes(), "weight_shape", g.shape(w)), outputs);
+                  const std::vector<ValueId> dw =
+                      g.emit("ConvolutionBackwardWeights", {x, dy}, with(g.attributes(), "weight_shape", g.shape(w)), outputs);
                   g.set_dx(1, dw[0]);
                   if (g.wants(2)) g.set_dx(2, dw[1]);
                 } else if (g.wants(2)) {
@@ -90,7 +93,8 @@ Operator conv() {
                   g.set_dx(2, g.reduce_sum(dy, axes, false));
                 }
               },
-          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .flops = [](const Graph& graph,
+                      const Node& n) { return convolution_flops(graph[n.outputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
           .precision = PrecisionRole::narrow,
           .operands = {{"X"}, {"W", OperandRole::filter}, {"B", OperandRole::bias}}};
 }
@@ -109,7 +113,8 @@ Operator convolution_backward_data() {
                 c.set_output(0, x);
               },
           .place = place_backward_data,
-          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+          .flops = [](const Graph& graph,
+                      const Node& n) { return convolution_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
 Operator convolution_backward_weights() {
@@ -129,7 +134,8 @@ Operator convolution_backward_weights() {
                 c.set_output(1, c.input(0).dtype, Shape{w[0]});
               },
           .place = place_backward_weights,
-          .flops = [](const Graph& graph, const Node& n) { return convolution_flops(graph[n.inputs[1]].type.shape, graph[n.outputs[0]].type.shape); }};
+          .flops = [](const Graph& graph,
+                      const Node& n) { return convolution_flops(graph[n.inputs[1]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 
 }  // namespace tandem::operator_rows

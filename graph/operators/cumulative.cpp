@@ -23,7 +23,8 @@ Folded fold_cumulative(const FoldContext& c, int start, const Combine& combine) 
   const Shape& shape = c.inputs[0].shape();
   const int axis = static_cast<int>(a.integer("axis"));
   const bool exclusive = a.integer("exclusive") != 0, reverse = a.integer("reverse") != 0;
-  const std::int64_t length = shape[axis], inner = product(shape, axis + 1, shape.rank()), lines = length == 0 ? 0 : shape.elements() / length;
+  const std::int64_t length = shape[axis], inner = product(shape, axis + 1, shape.rank()),
+                     lines = length == 0 ? 0 : shape.elements() / length;
   return visit_foldable(c.inputs[0].dtype(), [&]<class T>() -> Folded {
     Tensor out(c.inputs[0].type());
     const auto x = c.inputs[0].values<T>();

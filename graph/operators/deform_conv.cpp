@@ -14,7 +14,8 @@ void infer_deform_conv(InferContext& c) {
   const std::int64_t group = c.attributes().integer("group", 1), offset_group = c.attributes().integer("offset_group", 1);
   if (group < 1 || x[1] % group != 0 || w[0] % group != 0 || w[1] != x[1] / group)
     c.fail("x ", x, " has ", x[1], " channels in ", group, " groups, but the weight is ", w);
-  if (offset_group < 1 || x[1] % offset_group != 0) c.fail("offset_group is ", offset_group, ", which does not divide the ", x[1], " channels of x ", x);
+  if (offset_group < 1 || x[1] % offset_group != 0)
+    c.fail("offset_group is ", offset_group, ", which does not divide the ", x[1], " channels of x ", x);
   const Shape counts = window_counts(c, window, x, false);
   const std::int64_t taps = Shape(window.kernel).elements();
   const auto by_place = [&](std::int64_t channels) {
@@ -51,19 +52,22 @@ std::vector<ValueId> expand_deform_conv(ExpandContext& e) {
     Tensor base = bounded_tensor({DType::float64, Shape{taps, places}});  // where the element is that is not moved
     const auto out = base.write<double>();
     for (std::int64_t i = 0; i < taps * places; ++i) {
-      const std::int64_t tap = i / places / product(window, d + 1, axes) % window[d], place = i % places / product(counts, d + 1, axes) % counts[d];
+      const std::int64_t tap = i / places / product(window, d + 1, axes) % window[d],
+                         place = i % places / product(counts, d + 1, axes) % counts[d];
       out[static_cast<std::size_t>(i)] = static_cast<double>(place * strides[at(d)] + tap * dilations[at(d)] - pads[at(d)]);
     }
     const ValueId offset = e.reshape(slice_axis(e, moved, 2, d, d + 1), Shape{batch, taps, places});
     const ValueId place = e.add(offset, e.graph().add_constant(e.node().name + "/base", std::move(base)));
-    along.push_back(taps_at(e, e.reshape(place, Shape{batch, taps * places}), {size, stride, elements, 0, static_cast<double>(size - 1)}, TapMode::linear, Outside::zeros, weights));
+    along.push_back(taps_at(e, e.reshape(place, Shape{batch, taps * places}), {size, stride, elements, 0, static_cast<double>(size - 1)},
+                            TapMode::linear, Outside::zeros, weights));
   }
   JoinedTaps joined = join(e, along);
   if (e.has_x(4)) joined.weight = e.mul(joined.weight, cast(e, e.reshape(e.x(4), Shape{batch, taps * places, 1}), weights));
   Shape grouped = x.shape;
   grouped[0] = batch;
   grouped[1] = channels;
-  const ValueId read = sample_rows(e, to_rows(e, e.reshape(e.x(0), grouped)), joined.index, joined.weight);  // [N·groups, taps·places, channels]
+  // [N·groups, taps·places, channels]
+  const ValueId read = sample_rows(e, to_rows(e, e.reshape(e.x(0), grouped)), joined.index, joined.weight);
   const ValueId by_channel = e.transpose(e.reshape(read, Shape{batch, taps, places, channels}), {0, 3, 1, 2});
   Shape columns{x.shape[0], x.shape[1] * taps}, filter{e.shape(e.x(1))[0], e.shape(e.x(1))[1] * taps};
   columns.dims.insert(columns.dims.end(), counts.begin(), counts.end());

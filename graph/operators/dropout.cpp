@@ -36,7 +36,10 @@ std::vector<ValueId> expand_dropout(ExpandContext& e) {
 
 Operator dropout() {
   return {.name = "Dropout",
-          .since = {1, 6, 7, 10, 12, 13, 22}, .inputs = {1, 3}, .outputs = {1, 2}, .types = {{"T", types::floats}, {"T1", types::floats}, {"T2", types::booleans}},
+          .since = {1, 6, 7, 10, 12, 13, 22},
+          .inputs = {1, 3},
+          .outputs = {1, 2},
+          .types = {{"T", types::floats}, {"T1", types::floats}, {"T2", types::booleans}},
           .infer =
               [](InferContext& c) {
                 const double ratio = static_number(c.attributes(), "ratio", 0.5);
@@ -47,7 +50,8 @@ Operator dropout() {
           .follow = follow_broadcast,
           .expand = expand_dropout,
           .static_operands = {{1, "ratio"}, {2, "training_mode"}},
-          .precision = PrecisionRole::parts, .operands = {{"data"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"data"}}};
 }
 
 // y = kept ? x / (1 − ratio) : 0; dx is the same of dy. Operand 2 says how the samples are split, as in RandomNumbers.

@@ -56,7 +56,8 @@ Equation read_equation(std::string text, const std::vector<Shape>& shapes) {
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const bool ellipsis = terms[i].find("...") != std::string::npos;
     const int letters = static_cast<int>(terms[i].size()) - (ellipsis ? 3 : 0), dims = ellipsis ? shapes[i].rank() - letters : 0;
-    if (dims < 0 || (!ellipsis && letters != shapes[i].rank())) fail("term '", terms[i], "' does not name the axes of operand ", i, ' ', shapes[i]);
+    if (dims < 0 || (!ellipsis && letters != shapes[i].rank()))
+      fail("term '", terms[i], "' does not name the axes of operand ", i, ' ', shapes[i]);
     e.operands.push_back(labels_of(terms[i], dims));
     widest = std::max(widest, dims);
   }
@@ -72,7 +73,8 @@ Equation read_equation(std::string text, const std::vector<Shape>& shapes) {
   }
   for (const int l : e.output) {
     if (std::count(e.output.begin(), e.output.end(), l) != 1) fail("equation '", text, "' names an axis of the output twice");
-    if (std::none_of(e.operands.begin(), e.operands.end(), [&](const Labels& o) { return has(o, l); })) fail("equation '", text, "' gives an axis that no operand has");
+    if (std::none_of(e.operands.begin(), e.operands.end(), [&](const Labels& o) { return has(o, l); }))
+      fail("equation '", text, "' gives an axis that no operand has");
   }
   return e;
 }
@@ -83,7 +85,8 @@ std::int64_t size_of_label(const Equation& e, const std::vector<Shape>& shapes, 
   for (std::size_t i = 0; i < shapes.size(); ++i)
     for (int axis = 0; axis < shapes[i].rank(); ++axis) {
       if (e.operands[i][at(axis)] != label || shapes[i][axis] == 1) continue;
-      if (size != 1 && size != shapes[i][axis]) fail("operand ", i, ' ', shapes[i], " has ", shapes[i][axis], " elements along axis ", axis, ", another has ", size, " there");
+      if (size != 1 && size != shapes[i][axis])
+        fail("operand ", i, ' ', shapes[i], " has ", shapes[i][axis], " elements along axis ", axis, ", another has ", size, " there");
       size = shapes[i][axis];
     }
   return size;
@@ -103,7 +106,8 @@ void infer_einsum(InferContext& c) {
       for (int axis = 0; axis < shapes[i].rank(); ++axis) {
         const Labels& labels = e.operands[i];
         size_of_label(e, shapes, labels[at(axis)]);
-        if (shapes[i][place_of(labels, labels[at(axis)])] != shapes[i][axis]) fail("operand ", i, ' ', shapes[i], " has no diagonal: its axes differ");
+        if (shapes[i][place_of(labels, labels[at(axis)])] != shapes[i][axis])
+          fail("operand ", i, ' ', shapes[i], " has no diagonal: its axes differ");
       }
     c.set_output(0, c.input(0).dtype, std::move(y));
   } catch (const Error& error) {
@@ -121,7 +125,8 @@ void follow_einsum(FollowContext& c) {
     const BatchPlace own = c.place(i);
     if (!own.present()) continue;
     const int here = e.operands[at(i)][at(own.axis)];
-    if (place.present() && (here != label || own.outer != place.outer)) c.fail("its operands hold the samples at different places: samples would meet");
+    if (place.present() && (here != label || own.outer != place.outer))
+      c.fail("its operands hold the samples at different places: samples would meet");
     label = here;
     place = own;
   }
@@ -131,8 +136,10 @@ void follow_einsum(FollowContext& c) {
     const Labels& labels = e.operands[at(i)];
     if (!has(labels, label)) continue;
     const int axis = place_of(labels, label);
-    if (std::count(labels.begin(), labels.end(), label) > 1) c.fail("it takes a diagonal of input ", i, ' ', c.x(i), " along the axis that holds the samples");
-    if (c.place(i).present() && c.x(i)[axis] != size) c.fail("input ", i, ' ', c.x(i), " is repeated along the axis that holds the samples");
+    if (std::count(labels.begin(), labels.end(), label) > 1)
+      c.fail("it takes a diagonal of input ", i, ' ', c.x(i), " along the axis that holds the samples");
+    if (c.place(i).present() && c.x(i)[axis] != size)
+      c.fail("input ", i, ' ', c.x(i), " is repeated along the axis that holds the samples");
     if (!c.place(i).present() && c.x(i)[axis] != 1) c.repeat(i, axis, place.outer);
   }
   place.axis = place_of(e.output, label);
@@ -192,7 +199,8 @@ class Contraction {
       shape.dims.pop_back();
       shape.dims.back() = n * n;
       const std::int64_t axis = shape.rank() - 1;
-      x.value = e_.emit("Slice", {e_.reshape(turned, shape)}, {{"starts", Ints{0}}, {"ends", Ints{n * n}}, {"axes", Ints{axis}}, {"steps", Ints{n + 1}}});
+      x.value = e_.emit("Slice", {e_.reshape(turned, shape)},
+                        {{"starts", Ints{0}}, {"ends", Ints{n * n}}, {"axes", Ints{axis}}, {"steps", Ints{n + 1}}});
       labels.push_back(l);
       return diagonal({x.value, labels});
     }
@@ -225,7 +233,8 @@ class Contraction {
     for (const int l : b.labels)
       if (!has(a.labels, l)) only_b.push_back(l);
     Labels result = joined({both, only_a, only_b});
-    if (inside.empty() || !is_float(e_.type(a.value).dtype)) return summed({multiplied(a, b, joined({both, only_a, only_b, inside})), joined({both, only_a, only_b, inside})}, result);
+    if (inside.empty() || !is_float(e_.type(a.value).dtype))
+      return summed({multiplied(a, b, joined({both, only_a, only_b, inside})), joined({both, only_a, only_b, inside})}, result);
     a = in_order(a, joined({both, only_a, inside}));
     b = in_order(b, joined({both, inside, only_b}));
     const Shape shape_a = e_.shape(a.value), shape_b = e_.shape(b.value);
@@ -270,11 +279,13 @@ std::vector<ValueId> expand_einsum(ExpandContext& e) {
   const Equation equation = read_equation(e.attributes().text("equation"), shapes);
   Contraction c(e);
   std::vector<Named> operands;
-  for (std::size_t i = 0; i < n; ++i) operands.push_back(c.narrowed(c.diagonal({e.x(static_cast<int>(i)), equation.operands[i]}), equation, shapes));
+  for (std::size_t i = 0; i < n; ++i)
+    operands.push_back(c.narrowed(c.diagonal({e.x(static_cast<int>(i)), equation.operands[i]}), equation, shapes));
   Named y = operands[0];
   for (std::size_t i = 1; i < n; ++i) {
     Labels wanted = equation.output;
-    for (std::size_t later = i + 1; later < n; ++later) wanted.insert(wanted.end(), operands[later].labels.begin(), operands[later].labels.end());
+    for (std::size_t later = i + 1; later < n; ++later)
+      wanted.insert(wanted.end(), operands[later].labels.begin(), operands[later].labels.end());
     y = c.product(y, operands[i], wanted);
   }
   y = c.in_order(c.summed(y, equation.output), equation.output);

@@ -140,7 +140,13 @@ Operator mean() {
 }
 
 Operator sum() {
-  return {.name = "Sum", .since = {1, 6, 8, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::floats}}, .infer = infer_broadcast, .follow = follow_broadcast, .expand = [](ExpandContext& e) { return chain(e, "Add"); },
+  return {.name = "Sum",
+          .since = {1, 6, 8, 13},
+          .inputs = {1, Arity::any},
+          .types = {{"T", types::floats}},
+          .infer = infer_broadcast,
+          .follow = follow_broadcast,
+          .expand = [](ExpandContext& e) { return chain(e, "Add"); },
           .precision = PrecisionRole::parts,
           .operands = {{"data_0", OperandRole::addend}}};
 }
@@ -180,8 +186,8 @@ Operator mod() {
           .precision = PrecisionRole::wide, .operands = {{"A"}, {"B"}}};
 }
 
-// y = xᵖ: dx = dy · p · xᵖ⁻¹, which is 0 where p = 0, dp = dy · y · log x, which is 0 where x = 0. An exponent of another dtype is cast; the
-// result has x's dtype.
+// y = xᵖ: dx = dy · p · xᵖ⁻¹, which is 0 where p = 0, dp = dy · y · log x, which is 0 where x = 0. An exponent of another dtype is cast;
+// the result has x's dtype.
 Operator pow() {
   return {.name = "Pow",
           .since = {1, 7, 12, 13, 15}, .inputs = {2, 2}, .types = {{"T", types::wide_numbers}, {"T1", types::numbers}},

@@ -20,9 +20,13 @@ Operator abs() {
 // dx = −dy / √(1 − x²)
 Operator acos() {
   return {.name = "Acos",
-          .since = {7, 22}, .types = {{"T", types::floats}},
+          .since = {7, 22},
+          .types = {{"T", types::floats}},
           .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.neg(g.div(g.dy(), g.emit("Sqrt", {g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x()))})))); },
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.neg(g.div(g.dy(), g.emit("Sqrt", {g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x()))}))));
+              },
           .fold = fold_unary<[](auto x) { return std::acos(x); }>,
           .elementwise = true,
           .precision = PrecisionRole::wide};
@@ -42,9 +46,13 @@ Operator acosh() {
 // dx = dy / √(1 − x²)
 Operator asin() {
   return {.name = "Asin",
-          .since = {7, 22}, .types = {{"T", types::floats}},
+          .since = {7, 22},
+          .types = {{"T", types::floats}},
           .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.emit("Sqrt", {g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x()))}))); },
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.div(g.dy(), g.emit("Sqrt", {g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x()))})));
+              },
           .fold = fold_unary<[](auto x) { return std::asin(x); }>,
           .elementwise = true,
           .precision = PrecisionRole::wide};
@@ -73,17 +81,25 @@ Operator atan() {
 
 // dx = dy / (1 − x²)
 Operator atanh() {
-  return {.name = "Atanh",
-          .since = {9, 22}, .types = {{"T", types::floats}},
-          .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x())))); },
-          .fold = fold_unary<[](auto x) { return std::atanh(x); }>,
-          .elementwise = true,
-          .precision = PrecisionRole::wide};
+  return {
+      .name = "Atanh",
+      .since = {9, 22},
+      .types = {{"T", types::floats}},
+      .infer = infer_same,
+      .differentiate = [](GradientContext& g) { g.set_dx(g.div(g.dy(), g.sub(g.scalar(1, g.type(g.x()).dtype), g.mul(g.x(), g.x())))); },
+      .fold = fold_unary<[](auto x) { return std::atanh(x); }>,
+      .elementwise = true,
+      .precision = PrecisionRole::wide};
 }
 
 Operator ceil() {
-  return {.name = "Ceil", .since = {1, 6, 13}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::ceil(x); }>, .elementwise = true};
+  return {.name = "Ceil",
+          .since = {1, 6, 13},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = zero_gradient,
+          .fold = fold_unary<[](auto x) { return std::ceil(x); }>,
+          .elementwise = true};
 }
 
 // dx = -dy · sin(x)
@@ -110,9 +126,13 @@ Operator cosh() {
 // y = x ≥ 0 ? x : α(eˣ − 1); dx = dy · (x > 0 ? 1 : y + α)
 Operator elu() {
   return {.name = "Elu",
-          .since = {1, 6, 22}, .types = {{"T", types::floats}},
+          .since = {1, 6, 22},
+          .types = {{"T", types::floats}},
           .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("EluBackward", {g.dy(), g.y()}, {{"alpha", g.attributes().real("alpha", 1.0F)}})); },
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.emit("EluBackward", {g.dy(), g.y()}, {{"alpha", g.attributes().real("alpha", 1.0F)}}));
+              },
           .elementwise = true,
           .parameters = {{"alpha", 1.0F}},
           .rectifies = true};
@@ -133,13 +153,15 @@ Operator erf() {
 
 // 1 − erf(x). None of ONNX's: TensorFlow's, as tf2onnx leaves it
 Operator erfc() {
-  return {.name = "Erfc",
-          .since = {1}, .types = {{"T", types::floats}},
-          .infer = infer_same,
-          .follow = follow_broadcast,
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.sub(e.scalar(1, e.type(e.x()).dtype), e.emit("Erf", {e.x()}))}; },
-          .precision = PrecisionRole::parts,
-          .operands = {{"x"}}};
+  return {
+      .name = "Erfc",
+      .since = {1},
+      .types = {{"T", types::floats}},
+      .infer = infer_same,
+      .follow = follow_broadcast,
+      .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.sub(e.scalar(1, e.type(e.x()).dtype), e.emit("Erf", {e.x()}))}; },
+      .precision = PrecisionRole::parts,
+      .operands = {{"x"}}};
 }
 
 // dx = dy · y
@@ -154,7 +176,13 @@ Operator exp() {
 }
 
 Operator floor() {
-  return {.name = "Floor", .since = {1, 6, 13}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::floor(x); }>, .elementwise = true};
+  return {.name = "Floor",
+          .since = {1, 6, 13},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = zero_gradient,
+          .fold = fold_unary<[](auto x) { return std::floor(x); }>,
+          .elementwise = true};
 }
 
 // y = clamp(αx + β, 0, 1); dx = dy · α inside
@@ -174,9 +202,13 @@ Operator hard_sigmoid() {
 // y = x ≥ 0 ? x : αx; dx = dy · (x > 0 ? 1 : α)
 Operator leaky_relu() {
   return {.name = "LeakyRelu",
-          .since = {1, 6, 16}, .types = {{"T", types::floats}},
+          .since = {1, 6, 16},
+          .types = {{"T", types::floats}},
           .infer = infer_same,
-          .differentiate = [](GradientContext& g) { g.set_dx(g.emit("LeakyReluBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 0.01F)}})); },
+          .differentiate =
+              [](GradientContext& g) {
+                g.set_dx(g.emit("LeakyReluBackward", {g.dy(), g.x()}, {{"alpha", g.attributes().real("alpha", 0.01F)}}));
+              },
           .elementwise = true,
           .parameters = {{"alpha", 0.01F}},
           .rectifies = true};
@@ -227,7 +259,13 @@ Operator relu() {
 
 // Halves go to the even neighbour.
 Operator round() {
-  return {.name = "Round", .since = {11, 22}, .types = {{"T", types::floats}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return std::nearbyint(x); }>, .elementwise = true};
+  return {.name = "Round",
+          .since = {11, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .differentiate = zero_gradient,
+          .fold = fold_unary<[](auto x) { return std::nearbyint(x); }>,
+          .elementwise = true};
 }
 
 // dx = dy · y · (1 − y)
@@ -241,7 +279,13 @@ Operator sigmoid() {
 }
 
 Operator sign() {
-  return {.name = "Sign", .since = {9, 13}, .types = {{"T", types::numbers}}, .infer = infer_same, .differentiate = zero_gradient, .fold = fold_unary<[](auto x) { return x != x ? x : static_cast<decltype(x)>((0 < x) - (x < 0)); }>, .elementwise = true};
+  return {.name = "Sign",
+          .since = {9, 13},
+          .types = {{"T", types::numbers}},
+          .infer = infer_same,
+          .differentiate = zero_gradient,
+          .fold = fold_unary<[](auto x) { return x != x ? x : static_cast<decltype(x)>((0 < x) - (x < 0)); }>,
+          .elementwise = true};
 }
 
 // dx = dy · cos(x)

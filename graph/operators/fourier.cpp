@@ -21,7 +21,8 @@ Turn turn(std::int64_t n, std::int64_t length, bool inverse) {
 
 // The parts of a number: [.., c] of 1 (real) or 2 (real, imaginary).
 // [entries·in, frequencies·out]: what entry n gives to frequency k, Σ over n of (x + iy)·(cosine + i·sine)·factor
-Tensor transform_table(std::int64_t entries, std::int64_t in, std::int64_t frequencies, std::int64_t out, std::int64_t length, bool inverse) {
+Tensor transform_table(std::int64_t entries, std::int64_t in, std::int64_t frequencies, std::int64_t out, std::int64_t length,
+                       bool inverse) {
   Tensor table = bounded_tensor({DType::float64, Shape{entries * in, frequencies * out}});
   const auto t = table.write<double>();
   const double factor = inverse ? 1 / static_cast<double>(length) : 1;
@@ -30,7 +31,8 @@ Tensor transform_table(std::int64_t entries, std::int64_t in, std::int64_t frequ
       const Turn w = turn(n * k, length, inverse);
       const double parts[2][2] = {{w.cosine, w.sine}, {-w.sine, w.cosine}};  // of 1 and of i
       for (std::int64_t i = 0; i < in; ++i)
-        for (std::int64_t o = 0; o < out; ++o) t[static_cast<std::size_t>(((n * in + i) * frequencies + k) * out + o)] = parts[i][o] * factor;
+        for (std::int64_t o = 0; o < out; ++o)
+          t[static_cast<std::size_t>(((n * in + i) * frequencies + k) * out + o)] = parts[i][o] * factor;
     }
   return table;
 }
@@ -86,7 +88,8 @@ ValueId transform(GraphBuilder& b, ValueId x, std::int64_t length, bool inverse)
     return b.reshape(b.emit("MatMul", {b.reshape(x, Shape{rows, length * in}), table}), Shape{rows, length, 2});
   }
   const std::int64_t other = length / a;
-  const ValueId first = transform(b, b.reshape(b.transpose(b.reshape(x, Shape{rows, other, a, in}), {0, 2, 1, 3}), Shape{rows * a, other, in}), other, inverse);
+  const ValueId first = transform(
+      b, b.reshape(b.transpose(b.reshape(x, Shape{rows, other, a, in}), {0, 2, 1, 3}), Shape{rows * a, other, in}), other, inverse);
   Tensor turns = bounded_tensor({DType::float64, Shape{a, other, 2, 2}});  // [n₂, k₁] turns: (x, y)·[[cos, sin], [−sin, cos]]
   const auto t = turns.write<double>();
   for (std::int64_t i = 0; i < a * other; ++i) {
@@ -110,14 +113,17 @@ std::int64_t length_of(const InferContext& c, const char* name, std::int64_t abs
 // Beyond this a table takes half a gigabyte.
 void expect_moderate(const InferContext& c, const char* name, std::int64_t table) {
   constexpr std::int64_t limit = 8192;
-  if (table > limit) c.fail(name, " has a part of ", table, " that does not factor; expected at most ", limit, ": pad the signal to a length with small factors");
+  if (table > limit)
+    c.fail(name, " has a part of ", table, " that does not factor; expected at most ", limit,
+           ": pad the signal to a length with small factors");
 }
 
 void infer_dft(InferContext& c) {
   const Shape& x = c.shape(0);
   Attributes& a = c.node().attributes;
   if (!is_float(c.input(0).dtype)) c.fail("input 0 is ", c.input(0), ", expected floats");
-  if (x.rank() < 2 || (x[x.rank() - 1] != 1 && x[x.rank() - 1] != 2)) c.fail("x is ", x, ", expected [...,1] or [...,2] with at least one axis before");
+  if (x.rank() < 2 || (x[x.rank() - 1] != 1 && x[x.rank() - 1] != 2))
+    c.fail("x is ", x, ", expected [...,1] or [...,2] with at least one axis before");
   const int axis = axis_of(c, static_integer(a, "axis", -2), x.rank());
   if (axis == x.rank() - 1) c.fail("axis is ", axis, ", which holds the real and imaginary parts");
   const bool inverse = a.integer("inverse", 0) != 0, onesided = a.integer("onesided", 0) != 0;
@@ -203,7 +209,9 @@ std::vector<ValueId> expand_stft(ExpandContext& e) {
   const TensorType x = e.type(e.x(0));
   const std::int64_t length = a.integer("frame_length"), in = x.shape.rank() == 3 ? x.shape[2] : 1, step = a.integer("frame_step");
   const std::int64_t frequencies = a.integer("onesided") != 0 ? length / 2 + 1 : length;
-  const ValueId table = e.transpose(e.reshape(known(e, transform_table(length, in, frequencies, 2, length, false), x.dtype), Shape{length, in, frequencies * 2}), {2, 1, 0});
+  const ValueId table = e.transpose(
+      e.reshape(known(e, transform_table(length, in, frequencies, 2, length, false), x.dtype), Shape{length, in, frequencies * 2}),
+      {2, 1, 0});
   const ValueId filter = e.has_x(2) ? e.mul(table, e.x(2)) : table;
   const ValueId signal = in == 1 ? e.reshape(e.x(0), Shape{x.shape[0], 1, x.shape[1]}) : e.transpose(e.x(0), {0, 2, 1});
   const ValueId y = e.emit("Conv", {signal, filter}, {{"strides", Ints{step}}});
@@ -215,29 +223,36 @@ std::vector<ValueId> expand_stft(ExpandContext& e) {
 // y[.., k, ..] = Σ_n x[.., n, ..] · e^(−2πi·nk/length); the inverse with +, divided by the length
 Operator dft() {
   return {.name = "DFT",
-          .since = {17, 20}, .inputs = {1, 3}, .types = {{"T1", types::floats}, {"T2", types::indices}, {"tensor(int64)", types::integers_64}},
+          .since = {17, 20},
+          .inputs = {1, 3},
+          .types = {{"T1", types::floats}, {"T2", types::indices}, {"tensor(int64)", types::integers_64}},
           .infer = infer_dft,
           .follow =
               [](FollowContext& c) {
                 only_operand(c, 0);
-                if (c.place().axis == c.attributes().integer("axis")) c.fail("it transforms axis ", c.place().axis, ", which holds the samples");
+                if (c.place().axis == c.attributes().integer("axis"))
+                  c.fail("it transforms axis ", c.place().axis, ", which holds the samples");
                 if (c.place().axis == c.x().rank() - 1) c.fail("the samples lie along the axis of real and imaginary parts");
                 c.set(0, c.place());
               },
           .expand = expand_dft,
           .static_operands = {{1, "dft_length"}, {2, "axis"}},
-          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"input"}}};
 }
 
 // The transforms of frames of the signal, each `frame_step` behind the one before, under a window
 Operator stft() {
   return {.name = "STFT",
-          .since = {17}, .inputs = {2, 4}, .types = {{"T1", types::floats}, {"T2", types::indices}, {"T1", types::floats}, {"T2", types::indices}},
+          .since = {17},
+          .inputs = {2, 4},
+          .types = {{"T1", types::floats}, {"T2", types::indices}, {"T1", types::floats}, {"T2", types::indices}},
           .infer = infer_stft,
           .follow = follow_rows,
           .expand = expand_stft,
           .static_operands = {{1, "frame_step"}, {3, "frame_length"}},
-          .precision = PrecisionRole::parts, .operands = {{"signal"}, {"frame_step", OperandRole::index}, {"window", OperandRole::factor}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"signal"}, {"frame_step", OperandRole::index}, {"window", OperandRole::factor}}};
 }
 
 }  // namespace tandem::operator_rows

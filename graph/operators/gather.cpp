@@ -87,9 +87,11 @@ void follow_gather_elements(FollowContext& c) {
   if (c.place(0).present() && c.place(0).axis == axis) c.fail("it picks from axis ", axis, " of ", c.x(), ", which holds the samples");
   const BatchPlace place = c.place(0).present() ? c.place(0) : c.place(1);
   if (place.axis == axis) return c.set(0, place);
-  if (c.place(0).present() && c.place(1).present() && c.place(0) != c.place(1)) c.fail("its operands hold the samples at different places: samples would meet");
+  if (c.place(0).present() && c.place(1).present() && c.place(0) != c.place(1))
+    c.fail("its operands hold the samples at different places: samples would meet");
   for (int i = 0; i < 2; ++i) {
-    if (c.x(i)[place.axis] != c.y()[place.axis]) c.fail("input ", i, ' ', c.x(i), " and the output ", c.y(), " differ along the axis that holds the samples");
+    if (c.x(i)[place.axis] != c.y()[place.axis])
+      c.fail("input ", i, ' ', c.x(i), " and the output ", c.y(), " differ along the axis that holds the samples");
     if (!c.place(i).present()) c.repeat(i, place.axis, place.outer);
   }
   c.set(0, place);
@@ -114,7 +116,8 @@ ValueId without_padding(GradientContext& g) {
   const auto axis = static_cast<int>(g.attributes().integer("axis"));
   Shape beside = indices;  // along the axes of y
   beside.dims.insert(beside.dims.end(), static_cast<std::size_t>(y.rank() - axis - indices.rank()), 1);
-  const ValueId padding = g.emit("Equal", {g.x(1), g.scalar(static_cast<double>(g.attributes().integer(padding_row)), g.type(g.x(1)).dtype)});
+  const ValueId padding =
+      g.emit("Equal", {g.x(1), g.scalar(static_cast<double>(g.attributes().integer(padding_row)), g.type(g.x(1)).dtype)});
   return g.emit("Where", {g.reshape(padding, beside), g.scalar(0, g.type(g.dy()).dtype), g.dy()});
 }
 
@@ -128,7 +131,8 @@ Operator gather() {
               [](InferContext& c) {
                 const Shape &x = c.shape(0), &indices = c.shape(1);
                 const int axis = axis_of(c, c.attributes().integer("axis", 0), x.rank());
-                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32) c.fail("indices are ", c.input(1), ", expected int32 or int64");
+                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32)
+                  c.fail("indices are ", c.input(1), ", expected int32 or int64");
                 Shape y(Ints(x.begin(), x.begin() + axis));
                 y.dims.insert(y.dims.end(), indices.begin(), indices.end());
                 y.dims.insert(y.dims.end(), x.begin() + axis + 1, x.end());
@@ -154,7 +158,8 @@ Operator gather_elements() {
               [](InferContext& c) {
                 const Shape &x = c.shape(0), &indices = c.shape(1);
                 const int axis = axis_of(c, c.attributes().integer("axis", 0), x.rank());
-                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32) c.fail("indices are ", c.input(1), ", expected int32 or int64");
+                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32)
+                  c.fail("indices are ", c.input(1), ", expected int32 or int64");
                 expect_rank(c, 1, x.rank());
                 for (int i = 0; i < x.rank(); ++i)
                   if (i != axis && indices[i] > x[i]) c.fail("indices ", indices, " reach beyond data ", x, " along axis ", i);
@@ -180,11 +185,23 @@ Operator gather_elements() {
 }
 
 Operator gather_backward() {
-  return {.name = "GatherBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); }, .place = place_gather_backward, .linear = Linear::first};
+  return {.name = "GatherBackward",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer = [](InferContext& c) { infer_gradient(c, "Gather", 1); },
+          .place = place_gather_backward,
+          .linear = Linear::first};
 }
 
 Operator gather_elements_backward() {
-  return {.name = "GatherElementsBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "GatherElements", 1); }, .place = place_gather_elements_backward, .linear = Linear::first};
+  return {.name = "GatherElementsBackward",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer = [](InferContext& c) { infer_gradient(c, "GatherElements", 1); },
+          .place = place_gather_elements_backward,
+          .linear = Linear::first};
 }
 
 }  // namespace tandem::operator_rows

@@ -23,7 +23,8 @@ Shape infer_indexed_rows(InferContext& c) {
   for (int i = 0; i < b; ++i)
     if (x[i] != indices[i]) c.fail("data ", x, " and indices ", indices, " differ along axis ", i, ", one of ", b, " batch_dims");
   const std::int64_t coordinates = indices[indices.rank() - 1];
-  if (coordinates < 1 || coordinates > x.rank() - b) c.fail("indices ", indices, " have ", coordinates, " coordinates, expected 1 to ", x.rank() - b);
+  if (coordinates < 1 || coordinates > x.rank() - b)
+    c.fail("indices ", indices, " have ", coordinates, " coordinates, expected 1 to ", x.rank() - b);
   c.node().attributes.set("batch_dims", b);
   Shape y(Ints(indices.begin(), indices.end() - 1));
   y.dims.insert(y.dims.end(), x.begin() + b + coordinates, x.end());
@@ -53,10 +54,12 @@ Folded fold_gather_nd(const FoldContext& c) {
 // Along batch_dims both hold the samples at the same place; behind them either x holds them where no coordinate reaches, or the
 // indices do: then all pick from the same.
 void follow_gather_nd(FollowContext& c) {
-  const int b = static_cast<int>(c.attributes().integer("batch_dims")), last = c.x(1).rank() - 1, behind = b + static_cast<int>(c.x(1)[last]);
+  const int b = static_cast<int>(c.attributes().integer("batch_dims")), last = c.x(1).rank() - 1,
+            behind = b + static_cast<int>(c.x(1)[last]);
   BatchPlace place = c.place(0).present() ? c.place(0) : c.place(1);
   if (place.axis < b) {
-    if (c.place(0).present() && c.place(1).present() && c.place(0) != c.place(1)) c.fail("its operands hold the samples at different places: samples would meet");
+    if (c.place(0).present() && c.place(1).present() && c.place(0) != c.place(1))
+      c.fail("its operands hold the samples at different places: samples would meet");
     for (const int i : {0, 1})
       if (!c.place(i).present()) c.repeat(i, place.axis, place.outer);
   } else if (c.place(0).present()) {
@@ -82,7 +85,8 @@ Operator gather_nd() {
                 if (!g.wants(0)) return;
                 const TensorType x = g.type(g.x(0));
                 const ValueId zeros = g.broadcast_to(g.scalar(0, x.dtype), x.shape);
-                g.set_dx(0, g.emit("ScatterND", {zeros, g.x(1), g.dy()}, {{"batch_dims", g.attributes().integer("batch_dims")}, {"reduction", std::string("add")}}));
+                g.set_dx(0, g.emit("ScatterND", {zeros, g.x(1), g.dy()},
+                                   {{"batch_dims", g.attributes().integer("batch_dims")}, {"reduction", std::string("add")}}));
               },
           .fold = fold_gather_nd,
           .precision = PrecisionRole::follows,

@@ -83,8 +83,17 @@ void follow_gemm(FollowContext& c) {
 }  // namespace
 
 // y = alpha · A' · B' + beta · C, where ' transposes if transA, transB say so
-Operator gemm() { return {.name = "Gemm", .since = {1, 6, 7, 9, 11, 13}, .inputs = {2, 3}, .types = {{"T", types::wide_numbers}}, .infer = infer_gemm, .follow = follow_gemm, .expand = expand_gemm, .flops = gemm_flops,
+Operator gemm() {
+  return {.name = "Gemm",
+          .since = {1, 6, 7, 9, 11, 13},
+          .inputs = {2, 3},
+          .types = {{"T", types::wide_numbers}},
+          .infer = infer_gemm,
+          .follow = follow_gemm,
+          .expand = expand_gemm,
+          .flops = gemm_flops,
           .precision = PrecisionRole::parts,
-          .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}, {"C", OperandRole::bias}}}; }
+          .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}, {"C", OperandRole::bias}}};
+}
 
 }  // namespace tandem::operator_rows

@@ -22,20 +22,36 @@ std::vector<ValueId> pool_all(ExpandContext& e, std::string_view pool, std::stri
     const Ints all = all_axes(x.rank());
     return {e.emit(reduction, {e.x()}, {{"axes", Ints(all.begin() + 2, all.end())}, {"keepdims", std::int64_t{1}}})};
   }
-  return {e.emit(pool, {e.x()}, {{"kernel_shape", Ints(x.begin() + 2, x.end())}, {"strides", Ints(rank, 1)}, {"pads", Ints(2 * rank, 0)}, {"dilations", Ints(rank, 1)}})};
+  return {e.emit(pool, {e.x()},
+                 {{"kernel_shape", Ints(x.begin() + 2, x.end())},
+                  {"strides", Ints(rank, 1)},
+                  {"pads", Ints(2 * rank, 0)},
+                  {"dilations", Ints(rank, 1)}})};
 }
 
 }  // namespace
 
 // y[n,c] = mean, or maximum, over all spatial axes, kept as ones
 Operator global_average_pool() {
-  return {.name = "GlobalAveragePool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "AveragePool", "ReduceMean"); },
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "GlobalAveragePool",
+          .since = {1, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_global,
+          .follow = follow_rows,
+          .expand = [](ExpandContext& e) { return pool_all(e, "AveragePool", "ReduceMean"); },
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 Operator global_max_pool() {
-  return {.name = "GlobalMaxPool", .since = {1, 22}, .types = {{"T", types::floats}}, .infer = infer_global, .follow = follow_rows, .expand = [](ExpandContext& e) { return pool_all(e, "MaxPool", "ReduceMax"); },
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "GlobalMaxPool",
+          .since = {1, 22},
+          .types = {{"T", types::floats}},
+          .infer = infer_global,
+          .follow = follow_rows,
+          .expand = [](ExpandContext& e) { return pool_all(e, "MaxPool", "ReduceMax"); },
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

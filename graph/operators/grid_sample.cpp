@@ -11,7 +11,11 @@ struct ModeRow {
   std::string_view name;
   TapMode mode;
 };
-constexpr ModeRow modes[] = {{"linear", TapMode::linear}, {"bilinear", TapMode::linear}, {"nearest", TapMode::nearest}, {"cubic", TapMode::cubic}, {"bicubic", TapMode::cubic}};
+constexpr ModeRow modes[] = {{"linear", TapMode::linear},
+                             {"bilinear", TapMode::linear},
+                             {"nearest", TapMode::nearest},
+                             {"cubic", TapMode::cubic},
+                             {"bicubic", TapMode::cubic}};
 struct OutsideRow {
   std::string_view name;
   Outside outside;
@@ -35,7 +39,8 @@ void infer_grid_sample(InferContext& c) {
   a.set("padding_mode", a.text("padding_mode", "zeros"));
   a.set("align_corners", a.integer("align_corners", 0));
   if (!row_of(modes, a.text("mode"))) c.fail("mode is '", a.text("mode"), "', expected linear, nearest or cubic");
-  if (!row_of(paddings, a.text("padding_mode"))) c.fail("padding_mode is '", a.text("padding_mode"), "', expected zeros, border or reflection");
+  if (!row_of(paddings, a.text("padding_mode")))
+    c.fail("padding_mode is '", a.text("padding_mode"), "', expected zeros, border or reflection");
   for (int i = 2; i < x.rank(); ++i)
     if (x[i] == 0) c.fail("x is ", x, ": an image without elements");
   Shape y{x[0], x[1]};
@@ -54,7 +59,8 @@ std::vector<ValueId> expand_grid_sample(ExpandContext& e) {
   const std::int64_t places = product(grid, 1, grid.rank() - 1), elements = product(x.shape, 2, x.shape.rank());
   const DType weights = x.dtype == DType::float64 ? DType::float64 : DType::float32;
   // Where the nearest element is meant ties are what float32 makes of them, as elsewhere.
-  const ValueId coordinates = cast(e, e.reshape(e.x(1), Shape{x.shape[0], places, axes}), mode == TapMode::nearest && elements < 1 << 22 ? weights : DType::float64);
+  const ValueId coordinates = cast(e, e.reshape(e.x(1), Shape{x.shape[0], places, axes}),
+                                   mode == TapMode::nearest && elements < 1 << 22 ? weights : DType::float64);
   std::vector<Taps> taps;
   std::int64_t stride = elements;
   for (int i = 0; i < axes; ++i) {
@@ -119,7 +125,8 @@ std::vector<ValueId> expand_affine_grid(ExpandContext& e) {
       out[static_cast<std::size_t>(j * space.elements() + place)] = value;
     }
   const DType dtype = e.type(e.x()).dtype;
-  const ValueId known = e.graph().add_constant(e.node().name + "/base", is_float(dtype) && size_of(dtype) < 4 ? base.cast(DType::float32).cast(dtype) : base.cast(dtype));
+  const ValueId known = e.graph().add_constant(
+      e.node().name + "/base", is_float(dtype) && size_of(dtype) < 4 ? base.cast(DType::float32).cast(dtype) : base.cast(dtype));
   const ValueId grid = e.transpose(e.emit("MatMul", {e.x(), known}), {0, 2, 1});
   Shape y{size[0]};
   y.dims.insert(y.dims.end(), space.begin(), space.end());

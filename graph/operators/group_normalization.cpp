@@ -62,8 +62,12 @@ Operator group_normalization_training() {
           .differentiate =
               [](GradientContext& g) {
                 if (g.has_dy(1) || g.has_dy(2)) fail("GroupNormalizationTraining '", g.node().name, "': the loss reads its statistics");
-                const std::vector<ValueId> d = g.emit("GroupNormalizationBackward", {g.dy(0), g.x(0), g.has_x(1) ? g.x(1) : ValueId{}, g.y(1), g.y(2)},
-                                                      {{"groups", g.attributes().integer("groups")}}, g.wants(2) ? 3 : g.wants(1) ? 2 : 1);
+                const std::vector<ValueId> d =
+                    g.emit("GroupNormalizationBackward", {g.dy(0), g.x(0), g.has_x(1) ? g.x(1) : ValueId{}, g.y(1), g.y(2)},
+                           {{"groups", g.attributes().integer("groups")}},
+                           g.wants(2)   ? 3
+                           : g.wants(1) ? 2
+                                        : 1);
                 for (int i = 0; i < 3; ++i)
                   if (g.wants(i)) g.set_dx(i, d[at(i)]);
               },

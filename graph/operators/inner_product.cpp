@@ -58,8 +58,7 @@ Operator inner_product() {
                 const std::int64_t rows = x[0], columns = w[0];
                 for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, Shape{rows, columns});
               },
-          .place =
-              [](PlaceContext& c) { place_inner_product(c, 2); },
+          .place = [](PlaceContext& c) { place_inner_product(c, 2); },
           .linear = Linear::product,
           .differentiate =
               [](GradientContext& g) {
@@ -76,7 +75,8 @@ Operator inner_product() {
                   g.set_dx(2, g.reduce_sum(g.dy(), {0}, false));
                 }
               },
-          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
+          .flops = [](const Graph& graph,
+                      const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
           .precision = PrecisionRole::narrow};
 }
 
@@ -107,11 +107,13 @@ Operator inner_product_backward_data() {
                 const BatchPlace columns{.axis = 1, .outer = outer}, rows{.axis = 0, .outer = outer};
                 if (!c.split(0)) c.need(0, columns);
                 if (!c.split(1)) c.need(1, rows);
-                if ((c.split(0) && c.place(0) != columns) || (c.split(1) && c.place(1) != rows)) c.fail("its operands are split at different places");
+                if ((c.split(0) && c.place(0) != columns) || (c.split(1) && c.place(1) != rows))
+                  c.fail("its operands are split at different places");
                 c.sum(0);
               },
           .linear = Linear::product,
-          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
+          .flops = [](const Graph& graph,
+                      const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); }};
 }
 
 // dw[o,...] = Σ_n dy[n,o] · x[n,...]; db[o] = Σ_n dy[n,o]
@@ -144,7 +146,8 @@ Operator inner_product_backward_weights() {
                 }
               },
           .linear = Linear::product,
-          .flops = [](const Graph& graph, const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.outputs[0]].type.shape); }};
+          .flops = [](const Graph& graph,
+                      const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.outputs[0]].type.shape); }};
 }
 
 }  // namespace tandem::operator_rows

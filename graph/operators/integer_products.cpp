@@ -11,7 +11,9 @@ IntegerRange range_of(DType integers) {
     const bool has_sign = integers == DType::int4 || integers == DType::int2;
     return {has_sign ? -(1 << (bits - 1)) : 0.0, (1 << (bits - (has_sign ? 1 : 0))) - 1.0};
   }
-  return visit_number(integers, []<class T>() -> IntegerRange { return {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max())}; });
+  return visit_number(integers, []<class T>() -> IntegerRange {
+    return {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max())};
+  });
 }
 
 ValueId along_axis(GraphBuilder& b, ValueId v, int axis, int rank) {
@@ -92,7 +94,8 @@ void follow_left_factor(FollowContext& c) {
   BatchPlace place = c.place();
   if (place.axis == c.x().rank() - 1) c.fail("it sums over axis ", place.axis, " of ", c.x(), ", which holds the samples");
   for (const int i : {1, 2})
-    if (c.x(i).elements() != 1 && place.axis == c.x().rank() - 2) c.fail("its scales are different along axis ", place.axis, ", which holds the samples");
+    if (c.x(i).elements() != 1 && place.axis == c.x().rank() - 2)
+      c.fail("its scales are different along axis ", place.axis, ", which holds the samples");
   place.axis += c.y().rank() - c.x().rank();
   c.set(0, place);
 }
@@ -111,7 +114,8 @@ ValueId multiply(ExpandContext& e, int b, int a_zero, int b_zero) {
   return e.emit("MatMul", {less_zero_point(e, 0, a_zero, -2, DType::float64), less_zero_point(e, b, b_zero, -1, DType::float64)});
 }
 ValueId convolve(ExpandContext& e, int w, int x_zero, int w_zero) {
-  return e.emit("Conv", {less_zero_point(e, 0, x_zero, 0, DType::float64), less_zero_point(e, w, w_zero, 0, DType::float64)}, e.attributes());
+  return e.emit("Conv", {less_zero_point(e, 0, x_zero, 0, DType::float64), less_zero_point(e, w, w_zero, 0, DType::float64)},
+                e.attributes());
 }
 
 }  // namespace
@@ -143,8 +147,16 @@ Operator conv_integer() {
 // MatMulInteger, then quantized by y_scale / (a_scale · b_scale)
 Operator qlinear_matmul() {
   return {.name = "QLinearMatMul",
-          .since = {10, 21}, .inputs = {8, 8},
-          .types = {{"T1", bytes}, {"TS", types::floats}, {"T1", bytes}, {"T2", bytes}, {"TS", types::floats}, {"T2", bytes}, {"TS", types::floats}, {"T3", bytes}},
+          .since = {10, 21},
+          .inputs = {8, 8},
+          .types = {{"T1", bytes},
+                    {"TS", types::floats},
+                    {"T1", bytes},
+                    {"T2", bytes},
+                    {"TS", types::floats},
+                    {"T2", bytes},
+                    {"TS", types::floats},
+                    {"T3", bytes}},
           .infer = infer_qlinear_matmul,
           .follow = follow_left_factor,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -155,15 +167,30 @@ Operator qlinear_matmul() {
             return {quantized(e, sums, factor, 6, 7)};
           },
           .precision = PrecisionRole::parts,
-          .operands = {{"a"}, {"a_scale", OperandRole::constant}, {"a_zero_point", OperandRole::index}, {"b"}, {"b_scale", OperandRole::constant}, {"b_zero_point", OperandRole::index},
-                       {"y_scale", OperandRole::constant}, {"y_zero_point", OperandRole::index}}};
+          .operands = {{"a"},
+                       {"a_scale", OperandRole::constant},
+                       {"a_zero_point", OperandRole::index},
+                       {"b"},
+                       {"b_scale", OperandRole::constant},
+                       {"b_zero_point", OperandRole::index},
+                       {"y_scale", OperandRole::constant},
+                       {"y_zero_point", OperandRole::index}}};
 }
 
 // ConvInteger + bias, then quantized by y_scale / (x_scale · w_scale)
 Operator qlinear_conv() {
   return {.name = "QLinearConv",
-          .since = {10}, .inputs = {8, 9},
-          .types = {{"T1", bytes}, {"S", types::floats}, {"T1", bytes}, {"T2", bytes}, {"S", types::floats}, {"T2", bytes}, {"S", types::floats}, {"T3", bytes}, {"T4", {DType::int32}}},
+          .since = {10},
+          .inputs = {8, 9},
+          .types = {{"T1", bytes},
+                    {"S", types::floats},
+                    {"T1", bytes},
+                    {"T2", bytes},
+                    {"S", types::floats},
+                    {"T2", bytes},
+                    {"S", types::floats},
+                    {"T3", bytes},
+                    {"T4", {DType::int32}}},
           .infer = infer_qlinear_conv,
           .follow = follow_rows,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -175,8 +202,15 @@ Operator qlinear_conv() {
             return {quantized(e, sums, factor, 6, 7)};
           },
           .precision = PrecisionRole::parts,
-          .operands = {{"x"}, {"x_scale", OperandRole::constant}, {"x_zero_point", OperandRole::index}, {"w"}, {"w_scale", OperandRole::constant}, {"w_zero_point", OperandRole::index},
-                       {"y_scale", OperandRole::constant}, {"y_zero_point", OperandRole::index}, {"B"}}};
+          .operands = {{"x"},
+                       {"x_scale", OperandRole::constant},
+                       {"x_zero_point", OperandRole::index},
+                       {"w"},
+                       {"w_scale", OperandRole::constant},
+                       {"w_zero_point", OperandRole::index},
+                       {"y_scale", OperandRole::constant},
+                       {"y_zero_point", OperandRole::index},
+                       {"B"}}};
 }
 
 }  // namespace operator_rows

@@ -115,19 +115,24 @@ Operator elementwise() {
                 const Ints &args = c.attributes().ints("args"), &results = c.attributes().ints("results");
                 const std::int64_t operands = c.inputs() + static_cast<std::int64_t>(steps);
                 if (args.size() != 3 * steps || c.attributes().floats("params").size() != 2 * steps)
-                  c.fail(steps, " instructions have ", args.size(), " arguments and ", c.attributes().floats("params").size(), " parameters");
+                  c.fail(steps, " instructions have ", args.size(), " arguments and ", c.attributes().floats("params").size(),
+                         " parameters");
                 for (std::size_t i = 0; i < args.size(); ++i)
-                  if (args[i] < -1 || args[i] >= c.inputs() + static_cast<std::int64_t>(i / 3)) c.fail("instruction ", i / 3, " reads operand ", args[i], " before it is computed");
-                if (static_cast<int>(results.size()) != c.outputs()) c.fail("has ", results.size(), " results for ", c.outputs(), " outputs");
+                  if (args[i] < -1 || args[i] >= c.inputs() + static_cast<std::int64_t>(i / 3))
+                    c.fail("instruction ", i / 3, " reads operand ", args[i], " before it is computed");
+                if (static_cast<int>(results.size()) != c.outputs())
+                  c.fail("has ", results.size(), " results for ", c.outputs(), " outputs");
                 for (const std::int64_t r : results)
                   if (r < 0 || r >= operands) c.fail("result ", r, " is outside the ", operands, " operands");
                 for (int i = 1; i < c.inputs(); ++i) expect_dtype(c, i, c.input(0).dtype);
                 const Shape shape = broadcast_inputs(c, 0, c.inputs());
                 for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, shape);
               },
-          .flops = [](const Graph& graph, const Node& n) {
-            return static_cast<double>(n.attributes.ints("args").size() / 3) * static_cast<double>(graph[n.outputs[0]].type.shape.elements());
-          }};
+          .flops =
+              [](const Graph& graph, const Node& n) {
+                return static_cast<double>(n.attributes.ints("args").size() / 3) *
+                       static_cast<double>(graph[n.outputs[0]].type.shape.elements());
+              }};
 }
 
 }  // namespace tandem::operator_rows

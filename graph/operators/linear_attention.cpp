@@ -1,5 +1,6 @@
 // Attention without a softmax, as a state that each token changes, and the short convolution that stands before it. The state is taken from
-// chunk to chunk; within one, all tokens are computed at once: with decays e^G, G the sum of their logarithms from the chunk's beginning on,
+// chunk to chunk; within one, all tokens are computed at once: with decays e^G, G the sum of their logarithms from the chunk's beginning
+// on,
 //   u = (I + A)⁻¹ β (v − (k e^G)ᵀ S), A = β · lower(k e^G (k e^−G)ᵀ), without its diagonal (linear and gated rules: u = v)
 //   o = scale · (lower(q e^G (k e^−G)ᵀ) u + (q e^G)ᵀ S), S ← e^(G at its end) S + (k e^(G at its end − G))ᵀ u
 // (Yang et al. 2024). Differences of G are taken before the exponential, which then is never above 1 where decays are.
@@ -27,14 +28,18 @@ bool is_delta(const std::string& rule) { return rule.ends_with("delta"); }
 void infer_linear_attention(InferContext& c) {
   const Attributes& a = c.attributes();
   const std::string rule = rule_of(a);
-  if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta") c.fail("update_rule is '", rule, "', expected linear, gated, delta or gated_delta");
+  if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta")
+    c.fail("update_rule is '", rule, "', expected linear, gated, delta or gated_delta");
   const std::int64_t heads = a.integer("q_num_heads"), groups = a.integer("kv_num_heads");
-  if (groups < 1 || heads < 1 || heads % groups != 0) c.fail("q_num_heads is ", heads, ", kv_num_heads ", groups, ": expected a multiple of it");
+  if (groups < 1 || heads < 1 || heads % groups != 0)
+    c.fail("q_num_heads is ", heads, ", kv_num_heads ", groups, ": expected a multiple of it");
   for (const int i : {query, key, value}) expect_rank(c, i, 3);
-  if (c.shape(query)[2] % heads != 0 || c.shape(value)[2] % groups != 0) c.fail("heads do not divide ", c.shape(query), " and ", c.shape(value));
+  if (c.shape(query)[2] % heads != 0 || c.shape(value)[2] % groups != 0)
+    c.fail("heads do not divide ", c.shape(query), " and ", c.shape(value));
   const Sizes s = sizes_of(a, c.shape(query), c.shape(value));
   constexpr std::int64_t longest = 1 << 15;  // each chunk of tokens is nodes of its own
-  if (s.tokens < 1 || s.tokens > longest || s.keys < 1) c.fail("query is ", c.shape(query), ": expected 1 to ", longest, " tokens with keys");
+  if (s.tokens < 1 || s.tokens > longest || s.keys < 1)
+    c.fail("query is ", c.shape(query), ": expected 1 to ", longest, " tokens with keys");
   expect_shape(c, key, {s.samples, s.tokens, s.groups * s.keys});
   expect_shape(c, value, {s.samples, s.tokens, s.groups * s.values});
   const Shape state{s.samples, s.groups, s.keys, s.values};
@@ -46,7 +51,8 @@ void infer_linear_attention(InferContext& c) {
   }
   if (is_delta(rule)) {
     if (!c.has_input(beta)) c.fail("update_rule ", rule, " wants a beta");
-    if (c.shape(beta) != Shape{s.samples, s.tokens, s.groups} && c.shape(beta) != Shape{s.samples, s.tokens, 1}) c.fail("beta is ", c.shape(beta), ", expected one number for each token, or each of its heads");
+    if (c.shape(beta) != Shape{s.samples, s.tokens, s.groups} && c.shape(beta) != Shape{s.samples, s.tokens, 1})
+      c.fail("beta is ", c.shape(beta), ", expected one number for each token, or each of its heads");
   }
   c.set_output(0, c.input(query).dtype, {s.samples, s.tokens, s.heads * s.values});
   c.set_output(1, c.has_input(past) ? c.input(past).dtype : c.input(query).dtype, state);
@@ -217,7 +223,8 @@ void infer_causal_conv(InferContext& c) {
   expect_rank(c, 0, 3);
   if (w.rank() != 3 || w[0] != x[1] || w[1] != 1 || w[2] < 1) c.fail("weight is ", w, ", expected [", x[1], ",1,k]");
   const std::string activation = c.attributes().text("activation", "none");
-  if (activation != "none" && activation != "silu" && activation != "swish") c.fail("activation is '", activation, "', expected none, silu or swish");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    c.fail("activation is '", activation, "', expected none, silu or swish");
   if (c.has_input(2)) expect_shape(c, 2, Shape{x[1]});
   const Shape state = with_dim(x, 2, w[2] - 1);
   if (c.has_input(3)) expect_shape(c, 3, state);
@@ -238,7 +245,9 @@ std::vector<ValueId> expand_causal_conv(ExpandContext& e) {
   ValueId y = e.emit("Conv", std::move(operands), {{"group", x.shape[1]}});
   if (e.attributes().text("activation", "none") != "none") y = e.emit("Swish", {y});
   std::vector<ValueId> results{y};
-  if (e.node().outputs.size() > 1) results.push_back(before > 0 ? slice_axis(e, all, 2, length, length + before) : e.broadcast_to(e.scalar(0, x.dtype), with_dim(x.shape, 2, 0)));
+  if (e.node().outputs.size() > 1)
+    results.push_back(before > 0 ? slice_axis(e, all, 2, length, length + before)
+                                 : e.broadcast_to(e.scalar(0, x.dtype), with_dim(x.shape, 2, 0)));
   return results;
 }
 
@@ -257,10 +266,20 @@ Operator causal_conv_with_state() {
 
 Operator linear_attention() {
   return {.name = "LinearAttention",
-          .since = {27}, .inputs = {3, 6}, .outputs = {1, 2},
-          .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"S", types::floats}, {"T", types::floats}, {"T", types::floats}},
+          .since = {27},
+          .inputs = {3, 6},
+          .outputs = {1, 2},
+          .types = {{"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"S", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats}},
           .infer = infer_linear_attention,
-          .follow = [](FollowContext& c) { follow_batch_first(c, {query, key, value, past, decay, beta}); },
+          .follow =
+              [](FollowContext& c) {
+                follow_batch_first(c, {query, key, value, past, decay, beta});
+              },
           .expand = expand_linear_attention,
           .precision = PrecisionRole::parts,
           .operands = {{"query"}, {"key"}, {"value"}, {"past_state"}, {"decay"}, {"beta"}}};

@@ -19,13 +19,15 @@ Operator look_up() {
                 const std::int64_t axis = c.attributes().integer("axis");
                 if (axis < 0 || axis >= x.rank()) c.fail("axis ", axis, " of ", x);
                 if (table[1] != bytes || (table[0] != 1 && table[0] != x[static_cast<int>(axis)]))
-                  c.fail("the table is ", table, ", expected ", bytes, " numbers for all, or for each of ", x[static_cast<int>(axis)], " along axis ", axis);
+                  c.fail("the table is ", table, ", expected ", bytes, " numbers for all, or for each of ", x[static_cast<int>(axis)],
+                         " along axis ", axis);
                 c.set_output(0, c.input(1).dtype, x);
               },
           .follow =
               [](FollowContext& c) {
                 only_operand(c, 0);
-                if (c.x(1)[0] > 1 && c.place().axis == c.attributes().integer("axis")) c.fail("its table has a row for each along axis ", c.place().axis, ", which holds the samples");
+                if (c.x(1)[0] > 1 && c.place().axis == c.attributes().integer("axis"))
+                  c.fail("its table has a row for each along axis ", c.place().axis, ", which holds the samples");
                 c.set(0, c.place());
               },
           .precision = PrecisionRole::wide,

@@ -13,11 +13,17 @@ const Shape state_shape{LossScaleState::count}, scalars_shape{StepScalars::count
 
 // finite = 1 where all elements of all operands are finite, else 0
 Operator all_finite() {
-  return {.name = "AllFinite", .domain = "tandem", .since = {1}, .inputs = {1, Arity::any}, .infer = [](InferContext& c) { c.set_output(0, DType::float32, Shape{}); }, .flops = [](const Graph& graph, const Node& n) {
-            double elements = 0;
-            for (const ValueId in : n.inputs) elements += static_cast<double>(graph[in].type.shape.elements());
-            return elements;
-          }};
+  return {.name = "AllFinite",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {1, Arity::any},
+          .infer = [](InferContext& c) { c.set_output(0, DType::float32, Shape{}); },
+          .flops =
+              [](const Graph& graph, const Node& n) {
+                double elements = 0;
+                for (const ValueId in : n.inputs) elements += static_cast<double>(graph[in].type.shape.elements());
+                return elements;
+              }};
 }
 
 // scale = start · 2^state.exponent

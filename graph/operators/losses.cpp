@@ -20,7 +20,8 @@ void check_loss(const InferContext& c) {
 void infer_loss(InferContext& c) {
   check_loss(c);
   const std::string reduction = c.attributes().text("reduction", "mean");
-  if (reduction != "none" && reduction != "sum" && reduction != "mean") c.fail("reduction is '", reduction, "', expected none, sum or mean");
+  if (reduction != "none" && reduction != "sum" && reduction != "mean")
+    c.fail("reduction is '", reduction, "', expected none, sum or mean");
   c.node().attributes.set("reduction", reduction);
   c.set_output(0, c.input(0).dtype, reduction == "none" ? c.shape(1) : Shape{});
 }
@@ -111,7 +112,9 @@ Operator negative_log_likelihood_loss() {
           .by_parts = mean_by_parts,
           .differentiate = [](GradientContext& g) {
             if (g.wants(2))
-              fail(g.node().op->name, " '", g.node().name, "': its class weights depend on a trainable parameter, and there is no gradient with respect to them; freeze that parameter");
+              fail(g.node().op->name, " '", g.node().name,
+                   "': its class weights depend on a trainable parameter, and there is no gradient with respect to them; freeze that "
+                   "parameter");
             Attributes attributes = loss_attributes(g.attributes());
             attributes.set("input_shape", g.shape(g.x(0)).dims);
             std::vector<ValueId> operands{g.dy(), g.x(1)};
@@ -135,7 +138,10 @@ Operator negative_log_likelihood_loss_backward() {
 // The loss above of log softmax(scores), which is the second output
 Operator softmax_cross_entropy_loss() {
   return {.name = "SoftmaxCrossEntropyLoss",
-          .since = {12, 13}, .inputs = {2, 3}, .outputs = {1, 2}, .types = {{"T", types::floats}, {"Tind", types::indices}, {"T", types::floats}},
+          .since = {12, 13},
+          .inputs = {2, 3},
+          .outputs = {1, 2},
+          .types = {{"T", types::floats}, {"Tind", types::indices}, {"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 infer_loss(c);
@@ -188,7 +194,8 @@ Operator softmax_cross_entropy_training() {
 Operator count_correct() {
   return {.name = "CountCorrect", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) {
             expect_rank(c, 0, 2);
-            if (c.shape(1).rank() == 0 || c.shape(1)[0] != c.shape(0)[0] || (is_float(c.input(1).dtype) && c.shape(1) != c.shape(0))) c.fail("labels are ", c.input(1), " for scores ", c.input(0));
+            if (c.shape(1).rank() == 0 || c.shape(1)[0] != c.shape(0)[0] || (is_float(c.input(1).dtype) && c.shape(1) != c.shape(0)))
+              c.fail("labels are ", c.input(1), " for scores ", c.input(0));
             c.set_output(0, DType::float32, Shape{});
           },
           .place = place_summed_rows,

@@ -54,7 +54,8 @@ Operator lp_pool() {
             std::copy_n(pads.begin() + axes, axes, around.begin() + axes + 4);
             const bool any = std::any_of(pads.begin(), pads.end(), [](std::int64_t n) { return n != 0; });
             const ValueId padded = any ? e.emit("Pad", {e.x()}, {{"pads", around}}) : e.x();
-            const ValueId mean = e.emit("AveragePool", {power(e, padded)}, {{"kernel_shape", kernel}, {"strides", a.ints("strides")}, {"dilations", a.ints("dilations")}});
+            const ValueId mean = e.emit("AveragePool", {power(e, padded)},
+                                        {{"kernel_shape", kernel}, {"strides", a.ints("strides")}, {"dilations", a.ints("dilations")}});
             return {root(e, e.mul(mean, static_cast<double>(Shape(kernel).elements())))};
           },
           .precision = PrecisionRole::parts, .operands = {{"X"}}};

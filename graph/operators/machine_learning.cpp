@@ -42,7 +42,9 @@ Tensor by_features(const Tensor& list, const Shape& x) {
   along[feature_axis(x)] = list.elements();
   return list.reshaped(along);
 }
-ValueId known(ExpandContext& e, const char* name, Tensor t) { return e.graph().add_constant(concat(e.node().name, '/', name), std::move(t)); }
+ValueId known(ExpandContext& e, const char* name, Tensor t) {
+  return e.graph().add_constant(concat(e.node().name, '/', name), std::move(t));
+}
 Tensor tensor_of(const Floats& list) { return Tensor::of<float>(Shape{static_cast<std::int64_t>(list.size())}, list); }
 Tensor tensor_of(const Ints& list) { return Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(list.size())}, list); }
 
@@ -102,7 +104,8 @@ Tensor entries_of(const Attributes& a, const std::string& what) {
 }
 Tensor default_of(const Attributes& a, const Tensor& values) {
   if (a.has("default_tensor")) return a.tensor("default_tensor").cast(values.dtype());
-  const Tensor absent = is_float(values.dtype()) ? Tensor::scalar(a.real("default_float", -0.0F)) : Tensor::scalar(a.integer("default_int64", -1));
+  const Tensor absent =
+      is_float(values.dtype()) ? Tensor::scalar(a.real("default_float", -0.0F)) : Tensor::scalar(a.integer("default_int64", -1));
   return absent.cast(values.dtype());
 }
 void infer_label_encoder(InferContext& c) {
@@ -131,8 +134,10 @@ std::vector<ValueId> expand_label_encoder(ExpandContext& e) {
   if (count > 0) {
     Shape apart = x.shape;
     apart.dims.push_back(1);
-    const ValueId equal = e.emit("Equal", {e.reshape(e.x(), apart), known(e, "keys", Tensor::of<double>(Shape{count}, distinct).cast(x.dtype))});
-    place = e.emit("MatMul", {cast(e, equal, DType::float32), known(e, "numbers", Tensor::of<double>(Shape{count}, numbers).cast(DType::float32))});
+    const ValueId equal =
+        e.emit("Equal", {e.reshape(e.x(), apart), known(e, "keys", Tensor::of<double>(Shape{count}, distinct).cast(x.dtype))});
+    place = e.emit("MatMul",
+                   {cast(e, equal, DType::float32), known(e, "numbers", Tensor::of<double>(Shape{count}, numbers).cast(DType::float32))});
   }
   if (nan && is_float(x.dtype)) {
     picked.push_back(v[*nan]);
@@ -174,7 +179,8 @@ void infer_feature_vectorizer(InferContext& c) {
   for (int i = 0; i < c.inputs(); ++i) {
     const Shape x = c.shape(i).rank() == 1 ? Shape{1, c.shape(i)[0]} : c.shape(i);
     if (x.rank() != 2 || (i > 0 && x[0] != y[0])) c.fail("input ", i, " is ", c.shape(i), ", expected [", i > 0 ? y[0] : 1, ",features]");
-    if (!sizes.empty() && (sizes.size() != at(c.inputs()) || sizes[at(i)] != x[1])) c.fail("inputdimensions is ", to_string(AttributeValue(sizes)), " and input ", i, ' ', x);
+    if (!sizes.empty() && (sizes.size() != at(c.inputs()) || sizes[at(i)] != x[1]))
+      c.fail("inputdimensions is ", to_string(AttributeValue(sizes)), " and input ", i, ' ', x);
     y = i == 0 ? x : with_dim(y, 1, y[1] + x[1]);
   }
   c.set_output(0, float_of(c.attributes()), y);
@@ -192,27 +198,40 @@ std::vector<ValueId> expand_feature_vectorizer(ExpandContext& e) {
 
 // Y[..., i] = X[..., Y[i]]
 Operator array_feature_extractor() {
-  return {.name = "ArrayFeatureExtractor", .domain = ml, .since = {1}, .inputs = {2, 2}, .types = {{"T", types::all}, {"I", types::integers_64}},
-          .infer = infer_feature_extractor, .follow = follow_feature_extractor,
+  return {.name = "ArrayFeatureExtractor",
+          .domain = ml,
+          .since = {1},
+          .inputs = {2, 2},
+          .types = {{"T", types::all}, {"I", types::integers_64}},
+          .infer = infer_feature_extractor,
+          .follow = follow_feature_extractor,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x(0));
             const std::int64_t picked = e.shape(e.x(1)).elements();
             const ValueId y = e.emit("Gather", {e.x(0), e.reshape(e.x(1), {picked})}, {{"axis", std::int64_t{x.rank() - 1}}});
             return {x.rank() == 1 ? e.reshape(y, {1, picked}) : y};
           },
-          .precision = PrecisionRole::parts, .operands = {{"X", OperandRole::view}, {"Y", OperandRole::index}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"X", OperandRole::view}, {"Y", OperandRole::index}}};
 }
 
 // x > threshold ? 1 : 0
 Operator binarizer() {
-  return {.name = "Binarizer", .domain = ml, .since = {1}, .types = {{"T", table_types}}, .infer = infer_same, .follow = follow_broadcast, .differentiate = zero_gradient,
+  return {.name = "Binarizer",
+          .domain = ml,
+          .since = {1},
+          .types = {{"T", table_types}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .differentiate = zero_gradient,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const DType dtype = e.type(e.x()).dtype;
             const double threshold = static_cast<double>(e.attributes().real("threshold", 0));  // of integers those above its floor
             const ValueId above = e.emit("Greater", {e.x(), e.scalar(is_float(dtype) ? threshold : std::floor(threshold), dtype)});
             return {e.emit("Where", {above, e.scalar(1, dtype), e.scalar(0, dtype)})};
           },
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 Operator feature_vectorizer() {
@@ -221,7 +240,8 @@ Operator feature_vectorizer() {
           .follow =
               [](FollowContext& c) {
                 for (int i = 0; i < c.inputs(); ++i) {
-                  if (c.place(i).present() && (c.place(i).axis != 0 || c.x(i).rank() < 2)) c.fail("the samples do not lie along axis 0 of its operands");
+                  if (c.place(i).present() && (c.place(i).axis != 0 || c.x(i).rank() < 2))
+                    c.fail("the samples do not lie along axis 0 of its operands");
                   if (!c.place(i).present()) c.repeat(i, 0, 1);
                 }
                 c.set(0, {.axis = 0, .outer = 1});
@@ -231,25 +251,48 @@ Operator feature_vectorizer() {
 
 // What equals one value becomes another, for all features or for each
 Operator imputer() {
-  return {.name = "Imputer", .domain = ml, .since = {1}, .types = {{"T", table_types}}, .infer = infer_imputer, .follow = follow_rows_of_features, .expand = expand_imputer,
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "Imputer",
+          .domain = ml,
+          .since = {1},
+          .types = {{"T", table_types}},
+          .infer = infer_imputer,
+          .follow = follow_rows_of_features,
+          .expand = expand_imputer,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 Operator label_encoder() {
-  return {.name = "LabelEncoder", .domain = ml, .since = {1, 2, 4}, .types = {{"T1", {table_types, {DType::int16}}}}, .infer = infer_label_encoder, .follow = follow_broadcast, .differentiate = zero_gradient,
-          .expand = expand_label_encoder, .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X", OperandRole::index}}};
+  return {.name = "LabelEncoder",
+          .domain = ml,
+          .since = {1, 2, 4},
+          .types = {{"T1", {table_types, {DType::int16}}}},
+          .infer = infer_label_encoder,
+          .follow = follow_broadcast,
+          .differentiate = zero_gradient,
+          .expand = expand_label_encoder,
+          .type_attribute = output_dtype,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X", OperandRole::index}}};
 }
 
 // Rows by their greatest number, their sum of magnitudes or their length
 Operator normalizer() {
-  return {.name = "Normalizer", .domain = ml, .since = {1}, .types = {{"T", table_types}},
+  return {.name = "Normalizer",
+          .domain = ml,
+          .since = {1},
+          .types = {{"T", table_types}},
           .infer =
               [](InferContext& c) {
                 const std::string norm = c.attributes().text("norm", "MAX");
                 if (norm != "MAX" && norm != "L1" && norm != "L2") c.fail("norm is '", norm, "', expected MAX, L1 or L2");
                 infer_floats(c);
               },
-          .follow = follow_rows_of_features, .expand = expand_normalizer, .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X"}}};
+          .follow = follow_rows_of_features,
+          .expand = expand_normalizer,
+          .type_attribute = output_dtype,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 // y[..., k] = x equals category k; what is none of them is all zeros
@@ -262,14 +305,18 @@ Operator one_hot_encoder() {
             Shape apart = e.shape(e.x());
             apart.dims.push_back(1);
             const ValueId x = e.reshape(cast(e, e.x(), DType::int64), apart);
-            return {cast(e, e.emit("Equal", {x, known(e, "categories", tensor_of(e.attributes().ints("cats_int64s")))}), float_of(e.attributes()))};
+            return {cast(e, e.emit("Equal", {x, known(e, "categories", tensor_of(e.attributes().ints("cats_int64s")))}),
+                         float_of(e.attributes()))};
           },
           .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X", OperandRole::index}}};
 }
 
 // (x − offset) · scale, by features
 Operator scaler() {
-  return {.name = "Scaler", .domain = ml, .since = {1}, .types = {{"T", table_types}},
+  return {.name = "Scaler",
+          .domain = ml,
+          .since = {1},
+          .types = {{"T", table_types}},
           .infer =
               [](InferContext& c) {
                 expect_rows(c);
@@ -277,7 +324,11 @@ Operator scaler() {
                   if (c.attributes().has(name)) expect_for_features(c, name, c.attributes().floats(name).size());
                 infer_floats(c);
               },
-          .follow = follow_rows_of_features, .expand = expand_scaler, .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X"}}};
+          .follow = follow_rows_of_features,
+          .expand = expand_scaler,
+          .type_attribute = output_dtype,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

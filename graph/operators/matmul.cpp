@@ -40,10 +40,12 @@ void infer_matmul(InferContext& c) {
 // Integers are multiplied as doubles, exact up to 2^53.
 std::vector<ValueId> expand_matmul(ExpandContext& e) {
   const DType dtype = e.type(e.x(0)).dtype;
-  if (!is_float(dtype)) return {cast(e, e.emit("MatMul", {cast(e, e.x(0), DType::float64), cast(e, e.x(1), DType::float64)}, e.attributes()), dtype)};
+  if (!is_float(dtype))
+    return {cast(e, e.emit("MatMul", {cast(e, e.x(0), DType::float64), cast(e, e.x(1), DType::float64)}, e.attributes()), dtype)};
   const Shape a = e.shape(e.x(0)), b = e.shape(e.x(1));
   const bool ta = transposed(e.attributes(), "transA"), tb = transposed(e.attributes(), "transB");
-  const bool weight = e.graph()[e.x(1)].kind == ValueKind::parameter && b.rank() == 2 && is_float(e.type(e.x(0)).dtype) && !(ta && a.rank() > 1);
+  const bool weight =
+      e.graph()[e.x(1)].kind == ValueKind::parameter && b.rank() == 2 && is_float(e.type(e.x(0)).dtype) && !(ta && a.rank() > 1);
   if (weight && a.elements() > 0) {
     const std::int64_t k = a[a.rank() - 1];
     const ValueId rows = e.reshape(e.x(0), Shape{a.elements() / k, k});
@@ -53,7 +55,8 @@ std::vector<ValueId> expand_matmul(ExpandContext& e) {
   if (a.rank() > 1 && b.rank() > 1) return {};
   const ValueId left = a.rank() == 1 ? e.reshape(e.x(0), Shape{1, a[0]}) : e.x(0);
   const ValueId right = b.rank() == 1 ? e.reshape(e.x(1), Shape{b[0], 1}) : e.x(1);
-  const ValueId y = e.emit("MatMul", {left, right}, {{"transA", std::int64_t{ta && a.rank() > 1}}, {"transB", std::int64_t{tb && b.rank() > 1}}});
+  const ValueId y =
+      e.emit("MatMul", {left, right}, {{"transA", std::int64_t{ta && a.rank() > 1}}, {"transB", std::int64_t{tb && b.rank() > 1}}});
   Shape shape = e.shape(y);
   if (a.rank() == 1) shape.dims.erase(shape.dims.end() - 2);
   if (b.rank() == 1) shape.dims.pop_back();
@@ -97,8 +100,10 @@ void follow_matmul(FollowContext& c) {
 // Over the axis that it sums, split alike in both, each device has an addend.
 void place_matmul(PlaceContext& c) {
   const int rank_a = c.x(0).rank(), rank_b = c.x(1).rank();
-  const int columns = rank_a - (transposed(c.attributes(), "transA") ? 2 : 1), rows = rank_b - (transposed(c.attributes(), "transB") ? 1 : 2);
-  const bool summed = rank_a > 1 && rank_b > 1 && c.split(0) && c.split(1) && c.place(0).axis == columns && c.place(1).axis == rows && c.place(0).outer == c.place(1).outer;
+  const int columns = rank_a - (transposed(c.attributes(), "transA") ? 2 : 1),
+            rows = rank_b - (transposed(c.attributes(), "transB") ? 1 : 2);
+  const bool summed = rank_a > 1 && rank_b > 1 && c.split(0) && c.split(1) && c.place(0).axis == columns && c.place(1).axis == rows &&
+                      c.place(0).outer == c.place(1).outer;
   return summed ? c.sum(0) : follow_matmul(c);
 }
 

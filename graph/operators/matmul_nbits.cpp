@@ -26,7 +26,8 @@ void infer_matmul_nbits(InferContext& c) {
   if (b.bits != 2 && b.bits != 4 && b.bits != 8) c.fail("bits is ", b.bits, ", expected 2, 4 or 8");
   constexpr std::int64_t most = 1 << 30, longest = 1 << 16;
   const bool sized = b.k >= 1 && b.k <= most && b.n >= 1 && b.n <= most && b.size >= 8 && b.size <= longest && (b.size & (b.size - 1)) == 0;
-  if (!sized) c.fail("K is ", b.k, ", N is ", b.n, ", block_size is ", b.size, ": expected 1 to ", most, ", and a power of 2 from 8 to ", longest);
+  if (!sized)
+    c.fail("K is ", b.k, ", N is ", b.n, ", block_size is ", b.size, ": expected 1 to ", most, ", and a power of 2 from 8 to ", longest);
   if (c.attributes().integer("weight_prepacked", 0) != 0) c.fail("weight_prepacked: its weights are laid out for one kind of device");
   if (c.has_input(group)) c.fail("g_idx, rows in another order, is not supported");
   const Shape& a = c.shape(0);
@@ -59,9 +60,12 @@ Tensor dequantized(const Blocks& b, const Tensor& q, const Tensor& scale, const 
       const std::int64_t block = row * b.count() + k / b.size;
       const auto blob = from.subspan(static_cast<std::size_t>(block * b.bytes()), static_cast<std::size_t>(b.bytes()));
       double middle = static_cast<double>(1 << (b.bits - 1));
-      if (zeros_packed) middle = static_cast<double>(field(zero->values<std::uint8_t>().subspan(static_cast<std::size_t>(row * b.zero_bytes())), k / b.size, b.bits));
+      if (zeros_packed)
+        middle = static_cast<double>(
+            field(zero->values<std::uint8_t>().subspan(static_cast<std::size_t>(row * b.zero_bytes())), k / b.size, b.bits));
       if (!given.empty()) middle = given[static_cast<std::size_t>(block)];
-      y[static_cast<std::size_t>(row * b.k + k)] = static_cast<float>((static_cast<double>(field(blob, k % b.size, b.bits)) - middle) * factors[static_cast<std::size_t>(block)]);
+      y[static_cast<std::size_t>(row * b.k + k)] =
+          static_cast<float>((static_cast<double>(field(blob, k % b.size, b.bits)) - middle) * factors[static_cast<std::size_t>(block)]);
     }
   }
   return w;
@@ -74,13 +78,22 @@ Tensor wide(const Tensor& t) { return size_of(t.dtype()) == 2 && is_float(t.dtyp
 
 // y = A · Bᵀ + bias
 Operator microsoft_matmul_nbits() {
-  return {.name = "MatMulNBits", .domain = "com.microsoft", .since = {1}, .inputs = {3, 6},
-          .types = {{"T1", types::floats}, {"T2", {DType::uint8}}, {"S", types::floats}, {"T3", {types::floats, {DType::uint8}}}, {"T4", {DType::int32}}, {"T1", types::floats}},
+  return {.name = "MatMulNBits",
+          .domain = "com.microsoft",
+          .since = {1},
+          .inputs = {3, 6},
+          .types = {{"T1", types::floats},
+                    {"T2", {DType::uint8}},
+                    {"S", types::floats},
+                    {"T3", {types::floats, {DType::uint8}}},
+                    {"T4", {DType::int32}},
+                    {"T1", types::floats}},
           .infer = infer_matmul_nbits,
           .follow =
               [](FollowContext& c) {
                 only_operand(c, 0);
-                if (c.place().axis == c.x().rank() - 1) c.fail("it sums over axis ", c.place().axis, " of ", c.x(), ", which holds the samples");
+                if (c.place().axis == c.x().rank() - 1)
+                  c.fail("it sums over axis ", c.place().axis, " of ", c.x(), ", which holds the samples");
                 c.set(0, c.place());
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -89,13 +102,23 @@ Operator microsoft_matmul_nbits() {
             const Tensor zero = e.has_x(zeros) ? data(zeros) : Tensor();
             const TensorType a = e.type(e.x());
             const Tensor w = dequantized(b, data(packed), data(scales), zero.defined() ? &zero : nullptr).cast(a.dtype);
-            std::vector<ValueId> operands{e.reshape(e.x(), {product(a.shape, 0, a.shape.rank() - 1), b.k}), e.graph().add_constant(e.node().name + "/B", w)};
+            std::vector<ValueId> operands{e.reshape(e.x(), {product(a.shape, 0, a.shape.rank() - 1), b.k}),
+                                          e.graph().add_constant(e.node().name + "/B", w)};
             if (e.has_x(bias)) operands.push_back(e.x(bias));
             return {e.reshape(e.emit("InnerProduct", std::move(operands)), with_dim(a.shape, a.shape.rank() - 1, b.n))};
           },
-          .flops = [](const Graph& graph, const Node& n) { return 2.0 * static_cast<double>(n.attributes.integer("K")) * static_cast<double>(graph[n.outputs[0]].type.shape.elements()); },
+          .flops =
+              [](const Graph& graph, const Node& n) {
+                return 2.0 * static_cast<double>(n.attributes.integer("K")) *
+                       static_cast<double>(graph[n.outputs[0]].type.shape.elements());
+              },
           .precision = PrecisionRole::parts,
-          .operands = {{"A"}, {"B", OperandRole::index}, {"scales", OperandRole::constant}, {"zero_points", OperandRole::constant}, {"g_idx", OperandRole::index}, {"bias", OperandRole::bias}}};
+          .operands = {{"A"},
+                       {"B", OperandRole::index},
+                       {"scales", OperandRole::constant},
+                       {"zero_points", OperandRole::constant},
+                       {"g_idx", OperandRole::index},
+                       {"bias", OperandRole::bias}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -62,7 +62,8 @@ ValueId mask_bias(ExpandContext& e, ValueId mask, const Shape& scores, double hi
 void expect_bias_of_scores(const InferContext& c, int input, const Shape& scores) {
   if (!c.has_input(input)) return;
   const Shape& s = c.shape(input);
-  const bool fits = s.rank() == 4 && (s[0] == 1 || s[0] == scores[0]) && (s[1] == 1 || s[1] == scores[1]) && s[2] == scores[2] && s[3] == scores[3];
+  const bool fits =
+      s.rank() == 4 && (s[0] == 1 || s[0] == scores[0]) && (s[1] == 1 || s[1] == scores[1]) && s[2] == scores[2] && s[3] == scores[3];
   if (!fits) c.fail("attention_bias is ", s, ", expected it to broadcast to ", scores);
 }
 void refuse(const InferContext& c, int input, const char* what) {
@@ -82,7 +83,8 @@ struct Result {
   ValueId y, key, value, shares;
 };
 // q, k, v [samples, heads, tokens, width]; `bias` may be absent, and so may the past.
-Result attend(ExpandContext& e, ValueId q, ValueId k, ValueId v, ValueId bias, ValueId past_key, ValueId past_value, bool causal, Attributes more = {}) {
+Result attend(ExpandContext& e, ValueId q, ValueId k, ValueId v, ValueId bias, ValueId past_key, ValueId past_value, bool causal,
+              Attributes more = {}) {
   Attributes a = std::move(more);
   a.set("is_causal", std::int64_t{causal});
   if (e.attributes().real("scale", 0) != 0) a.set("scale", e.attributes().real("scale"));
@@ -108,19 +110,23 @@ void infer_packed(InferContext& c) {
   const Shape &x = c.shape(0), &w = c.shape(1);
   if (w[0] != x[2]) c.fail("weights are ", w, ", expected ", x[2], " rows");
   const Ints sizes = hidden_sizes(a, w[1]);
-  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != w[1] || sizes[0] != sizes[1]) c.fail("qkv_hidden_sizes is ", to_string(AttributeValue(sizes)), ", expected three that make ", w[1], ", the first two alike");
+  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != w[1] || sizes[0] != sizes[1])
+    c.fail("qkv_hidden_sizes is ", to_string(AttributeValue(sizes)), ", expected three that make ", w[1], ", the first two alike");
   for (const std::int64_t size : sizes) expect_divided(c, size, heads);
   if (c.has_input(2)) expect_shape(c, 2, Shape{w[1]});
   if (a.integer("do_rotary", 0) != 0) c.fail("do_rotary is not supported");
-  if (a.integer("past_present_share_buffer", 0) != 0) c.fail("past_present_share_buffer, a cache that is written in place, is not supported");
+  if (a.integer("past_present_share_buffer", 0) != 0)
+    c.fail("past_present_share_buffer, a cache that is written in place, is not supported");
   Shape cache{2, x[0], heads, 0, sizes[0] / heads};
   if (c.has_input(4)) {
-    if (c.shape(4).rank() != 5 || with_dim(c.shape(4), 3, 0) != cache || sizes[2] != sizes[0]) c.fail("past is ", c.shape(4), ", expected ", cache, " with as many tokens as there were");
+    if (c.shape(4).rank() != 5 || with_dim(c.shape(4), 3, 0) != cache || sizes[2] != sizes[0])
+      c.fail("past is ", c.shape(4), ", expected ", cache, " with as many tokens as there were");
     cache[3] = c.shape(4)[3];
   }
   cache[3] += x[1];
   const Shape scores{x[0], heads, x[1], cache[3]};
-  if (c.has_input(3) && !is_mask_shape(c.shape(3), x[0], x[1], cache[3], true)) c.fail("mask_index is ", c.shape(3), ", a form that is not supported for ", x[0], " samples of ", x[1], " tokens");
+  if (c.has_input(3) && !is_mask_shape(c.shape(3), x[0], x[1], cache[3], true))
+    c.fail("mask_index is ", c.shape(3), ", a form that is not supported for ", x[0], " samples of ", x[1], " tokens");
   expect_bias_of_scores(c, 5, scores);
   c.set_output(0, c.input(0).dtype, {x[0], x[1], sizes[2]});
   if (c.has_output(1) && sizes[2] != sizes[0]) c.fail("present holds keys and values, which differ in size");
@@ -144,7 +150,8 @@ std::vector<ValueId> expand_packed(ExpandContext& e) {
     keys += one[2];
     for (const std::int64_t i : {0, 1}) past[i] = e.reshape(slice_axis(e, e.x(4), 0, i, i + 1), one);
   }
-  ValueId bias = e.has_x(3) ? mask_bias(e, e.x(3), {s[0], s[1], s[2], keys}, a.real("mask_filter_value", -10000), e.type(q).dtype) : ValueId{};
+  ValueId bias =
+      e.has_x(3) ? mask_bias(e, e.x(3), {s[0], s[1], s[2], keys}, a.real("mask_filter_value", -10000), e.type(q).dtype) : ValueId{};
   if (e.has_x(5)) bias = either(e, bias, e.x(5));
   const Result r = attend(e, q, k, v, bias, past[0], past[1], a.integer("unidirectional", 0) != 0);
   std::vector<ValueId> results{heads_together(e, r.y)};
@@ -161,14 +168,16 @@ std::vector<ValueId> expand_packed(ExpandContext& e) {
 
 void follow_packed(FollowContext& c) {
   if (c.has_input(4)) c.fail("past holds the samples along axis 1");
-  if (c.has_input(3) && c.x(3).rank() == 1 && c.x(3)[0] != c.x(0)[0]) c.fail("mask_index holds two numbers for each sample, one behind those of all others");
+  if (c.has_input(3) && c.x(3).rank() == 1 && c.x(3)[0] != c.x(0)[0])
+    c.fail("mask_index holds two numbers for each sample, one behind those of all others");
   const bool shared = c.has_input(5) && c.x(5)[0] == 1;
   if (shared && c.place(5).present()) c.fail("attention_bias holds the samples, and is shared by them");
   shared ? follow_batch_first(c, {0, 3}) : follow_batch_first(c, {0, 3, 5});
   c.set(1, {.axis = 1, .outer = c.place(0).outer});
 }
 
-// MultiHeadAttention: query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value, past_sequence_length, cache_indirection.
+// MultiHeadAttention: query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value, past_sequence_length,
+// cache_indirection.
 
 void infer_multi_head(InferContext& c) {
   const std::int64_t heads = heads_of(c);
@@ -203,16 +212,19 @@ void infer_multi_head(InferContext& c) {
       v = from_flat(2);
     }
   }
-  if (k != Shape{q[0], heads, k[2], width} || v != with_dim(k, 3, v[3])) c.fail("query is ", q, ", keys are ", k, " and values ", v, " [samples, heads, tokens, width]: they do not fit");
+  if (k != Shape{q[0], heads, k[2], width} || v != with_dim(k, 3, v[3]))
+    c.fail("query is ", q, ", keys are ", k, " and values ", v, " [samples, heads, tokens, width]: they do not fit");
   if (c.has_input(3)) expect_shape(c, 3, Shape{2 * heads * width + heads * v[3]});
   if (c.has_input(6) != c.has_input(7)) c.fail("past_key and past_value are given together or not at all");
   if (c.has_input(6)) {
     for (const int i : {6, 7}) expect_rank(c, i, 4);
-    if (c.shape(6) != with_dim(k, 2, c.shape(6)[2]) || c.shape(7) != with_dim(v, 2, c.shape(6)[2])) c.fail("past_key is ", c.shape(6), ", past_value is ", c.shape(7), ", which do not continue ", k, " and ", v);
+    if (c.shape(6) != with_dim(k, 2, c.shape(6)[2]) || c.shape(7) != with_dim(v, 2, c.shape(6)[2]))
+      c.fail("past_key is ", c.shape(6), ", past_value is ", c.shape(7), ", which do not continue ", k, " and ", v);
     v[2] = k[2] += c.shape(6)[2];
   }
   const Shape scores{q[0], heads, q[1], k[2]};
-  if (c.has_input(4) && !is_mask_shape(c.shape(4), q[0], q[1], k[2], false)) c.fail("key_padding_mask is ", c.shape(4), ", a form that is not supported for scores ", scores);
+  if (c.has_input(4) && !is_mask_shape(c.shape(4), q[0], q[1], k[2], false))
+    c.fail("key_padding_mask is ", c.shape(4), ", a form that is not supported for scores ", scores);
   expect_bias_of_scores(c, 5, scores);
   const DType dtype = c.input(0).dtype;
   c.set_output(0, dtype, {q[0], q[1], heads * v[3]});
@@ -241,10 +253,12 @@ std::vector<ValueId> expand_multi_head(ExpandContext& e) {
   }
   const Shape q = e.shape(parts[0]);
   const std::int64_t keys = e.shape(parts[1])[2] + (e.has_x(6) ? e.shape(e.x(6))[2] : 0);
-  ValueId bias = e.has_x(4) ? mask_bias(e, e.x(4), {q[0], q[1], q[2], keys}, a.real("mask_filter_value", -10000), e.type(parts[0]).dtype) : ValueId{};
+  ValueId bias =
+      e.has_x(4) ? mask_bias(e, e.x(4), {q[0], q[1], q[2], keys}, a.real("mask_filter_value", -10000), e.type(parts[0]).dtype) : ValueId{};
   if (e.has_x(5)) bias = either(e, bias, e.x(5));
   const ValueId past_key = e.has_x(6) ? e.x(6) : ValueId{}, past_value = e.has_x(7) ? e.x(7) : ValueId{};
-  const Result r = attend(e, parts[0], parts[1], parts[2], bias, past_key, past_value, a.integer("unidirectional", 0) != 0, {{"qk_matmul_output_mode", std::int64_t{3}}});
+  const Result r = attend(e, parts[0], parts[1], parts[2], bias, past_key, past_value, a.integer("unidirectional", 0) != 0,
+                          {{"qk_matmul_output_mode", std::int64_t{3}}});
   std::vector<ValueId> results{heads_together(e, r.y), r.key, r.value, r.shares};
   results.resize(e.node().outputs.size());
   return results;
@@ -279,9 +293,12 @@ void infer_group_query(InferContext& c) {
   if (g.heads % g.shared != 0) c.fail("kv_num_heads ", g.shared, " does not divide num_heads ", g.heads);
   if (c.has_input(1) != c.has_input(2)) c.fail("key and value are given together or not at all");
   for (const int i : {1, 2})
-    if (c.has_input(i) && c.shape(i) != Shape{x[0], g.tokens, g.shared * g.width}) c.fail("input ", i, " is ", c.shape(i), ", expected ", Shape{x[0], g.tokens, g.shared * g.width});
+    if (c.has_input(i) && c.shape(i) != Shape{x[0], g.tokens, g.shared * g.width})
+      c.fail("input ", i, " is ", c.shape(i), ", expected ", Shape{x[0], g.tokens, g.shared * g.width});
   for (const int i : {3, 4})
-    if (c.has_input(i) && c.shape(i).elements() != 0) c.fail("past_key and past_value are ", c.shape(i), ": a past is not supported here; give it no tokens (", option("dims"), " past_sequence_length=0)");
+    if (c.has_input(i) && c.shape(i).elements() != 0)
+      c.fail("past_key and past_value are ", c.shape(i), ": a past is not supported here; give it no tokens (", option("dims"),
+             " past_sequence_length=0)");
   refuse(c, 11, "head_sink");
   refuse(c, 12, "a quantized cache (k_scale)");
   refuse(c, 13, "a quantized cache (v_scale)");
@@ -292,9 +309,11 @@ void infer_group_query(InferContext& c) {
   if (a.integer("do_rotary", 0) != 0) {
     for (const int i : {7, 8}) expect_rank(c, i, 2);
     expect_shape(c, 8, c.shape(7));
-    if (c.shape(7)[1] * 2 > g.width || (!c.has_input(9) && c.shape(7)[0] < g.tokens)) c.fail("cos_cache is ", c.shape(7), ", which is not for ", g.tokens, " tokens of ", g.width, " numbers");
+    if (c.shape(7)[1] * 2 > g.width || (!c.has_input(9) && c.shape(7)[0] < g.tokens))
+      c.fail("cos_cache is ", c.shape(7), ", which is not for ", g.tokens, " tokens of ", g.width, " numbers");
   }
-  if (c.has_input(9) && c.shape(9).elements() > 1 && c.shape(9) != Shape{x[0], g.tokens}) c.fail("position_ids is ", c.shape(9), ", expected ", Shape{x[0], g.tokens});
+  if (c.has_input(9) && c.shape(9).elements() > 1 && c.shape(9) != Shape{x[0], g.tokens})
+    c.fail("position_ids is ", c.shape(9), ", expected ", Shape{x[0], g.tokens});
   expect_bias_of_scores(c, 10, {x[0], g.heads, g.tokens, g.tokens});
   const DType dtype = c.input(0).dtype;
   c.set_output(0, dtype, {x[0], g.tokens, g.heads * g.width});
@@ -315,11 +334,15 @@ std::vector<ValueId> expand_group_query(ExpandContext& e) {
     from += sizes[i];
   }
   for (int i = 0; i < 2; ++i) {
-    if (e.has_x(14 + i)) parts[i] = e.emit("RMSNormalization", {parts[i], e.x(14 + i)}, {{"axis", std::int64_t{-1}}, {"epsilon", a.real("qk_norm_epsilon", 1e-6F)}});
+    if (e.has_x(14 + i))
+      parts[i] =
+          e.emit("RMSNormalization", {parts[i], e.x(14 + i)}, {{"axis", std::int64_t{-1}}, {"epsilon", a.real("qk_norm_epsilon", 1e-6F)}});
     if (a.integer("do_rotary", 0) == 0) continue;
-    const ValueId positions = e.has_x(9) && e.shape(e.x(9)).elements() > 1 ? e.x(9) : ValueId{};  // one alone is for the first step, which stands at 0
+    // one alone is for the first step, which stands at 0
+    const ValueId positions = e.has_x(9) && e.shape(e.x(9)).elements() > 1 ? e.x(9) : ValueId{};
     const auto row = [&](int table) { return rows_at(e, e.x(table), positions, g.tokens); };
-    parts[i] = rotate(e, parts[i], row(7), row(8), {.width = 2 * e.shape(e.x(7))[1], .interleaved = a.integer("rotary_interleaved", 0) != 0});
+    parts[i] =
+        rotate(e, parts[i], row(7), row(8), {.width = 2 * e.shape(e.x(7))[1], .interleaved = a.integer("rotary_interleaved", 0) != 0});
   }
   const bool causal = a.integer("causal", 1) != 0;
   ValueId bias = e.has_x(10) ? e.x(10) : ValueId{};
@@ -349,30 +372,99 @@ constexpr TypeSet counts{DType::int32};
 }  // namespace
 
 Operator microsoft_attention() {
-  return {.name = "Attention", .domain = microsoft, .since = {1}, .inputs = {2, 7}, .outputs = {1, 2},
-          .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"M", counts}, {"T", types::floats}, {"T", types::floats}, {"M", counts}},
-          .infer = infer_packed, .follow = follow_packed, .expand = expand_packed, .precision = PrecisionRole::parts,
-          .operands = {{"input"}, {"weights", OperandRole::matrix}, {"bias", OperandRole::bias}, {"mask_index", OperandRole::index}, {"past"}, {"attention_bias", OperandRole::addend},
+  return {.name = "Attention",
+          .domain = microsoft,
+          .since = {1},
+          .inputs = {2, 7},
+          .outputs = {1, 2},
+          .types = {{"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"M", counts},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"M", counts}},
+          .infer = infer_packed,
+          .follow = follow_packed,
+          .expand = expand_packed,
+          .precision = PrecisionRole::parts,
+          .operands = {{"input"},
+                       {"weights", OperandRole::matrix},
+                       {"bias", OperandRole::bias},
+                       {"mask_index", OperandRole::index},
+                       {"past"},
+                       {"attention_bias", OperandRole::addend},
                        {"past_sequence_length", OperandRole::index}}};
 }
 
 Operator microsoft_multi_head_attention() {
-  return {.name = "MultiHeadAttention", .domain = microsoft, .since = {1}, .inputs = {1, 10}, .outputs = {1, 4},
-          .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"M", counts}, {"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"M", counts}},
-          .infer = infer_multi_head, .follow = follow_multi_head, .expand = expand_multi_head, .precision = PrecisionRole::parts,
-          .operands = {{"query"}, {"key"}, {"value"}, {"bias", OperandRole::bias}, {"key_padding_mask", OperandRole::index}, {"attention_bias", OperandRole::addend}, {"past_key"},
-                       {"past_value"}, {"past_sequence_length", OperandRole::index}, {"cache_indirection", OperandRole::index}}};
+  return {.name = "MultiHeadAttention",
+          .domain = microsoft,
+          .since = {1},
+          .inputs = {1, 10},
+          .outputs = {1, 4},
+          .types = {{"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"M", counts},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"M", counts}},
+          .infer = infer_multi_head,
+          .follow = follow_multi_head,
+          .expand = expand_multi_head,
+          .precision = PrecisionRole::parts,
+          .operands = {{"query"},
+                       {"key"},
+                       {"value"},
+                       {"bias", OperandRole::bias},
+                       {"key_padding_mask", OperandRole::index},
+                       {"attention_bias", OperandRole::addend},
+                       {"past_key"},
+                       {"past_value"},
+                       {"past_sequence_length", OperandRole::index},
+                       {"cache_indirection", OperandRole::index}}};
 }
 
 Operator microsoft_group_query_attention() {
-  return {.name = "GroupQueryAttention", .domain = microsoft, .since = {1}, .inputs = {1, 16}, .outputs = {1, 4},
-          .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"C", types::all}, {"C", types::all}, {"M", counts}, {"M", counts}, {"T", types::floats}, {"T", types::floats},
-                    {"P", types::integers_64}, {"T", types::floats}},
-          .infer = infer_group_query, .follow = follow_group_query, .expand = expand_group_query, .precision = PrecisionRole::parts,
-          .operands = {{"query"}, {"key"}, {"value"}, {"past_key", OperandRole::constant}, {"past_value", OperandRole::constant}, {"seqlens_k", OperandRole::index},
-                       {"total_sequence_length", OperandRole::index}, {"cos_cache", OperandRole::constant}, {"sin_cache", OperandRole::constant}, {"position_ids", OperandRole::index},
-                       {"attention_bias", OperandRole::addend}, {"head_sink", OperandRole::addend}, {"k_scale", OperandRole::constant}, {"v_scale", OperandRole::constant},
-                       {"q_norm_weight", OperandRole::scale}, {"k_norm_weight", OperandRole::scale}}};
+  return {.name = "GroupQueryAttention",
+          .domain = microsoft,
+          .since = {1},
+          .inputs = {1, 16},
+          .outputs = {1, 4},
+          .types = {{"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"C", types::all},
+                    {"C", types::all},
+                    {"M", counts},
+                    {"M", counts},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"P", types::integers_64},
+                    {"T", types::floats}},
+          .infer = infer_group_query,
+          .follow = follow_group_query,
+          .expand = expand_group_query,
+          .precision = PrecisionRole::parts,
+          .operands = {{"query"},
+                       {"key"},
+                       {"value"},
+                       {"past_key", OperandRole::constant},
+                       {"past_value", OperandRole::constant},
+                       {"seqlens_k", OperandRole::index},
+                       {"total_sequence_length", OperandRole::index},
+                       {"cos_cache", OperandRole::constant},
+                       {"sin_cache", OperandRole::constant},
+                       {"position_ids", OperandRole::index},
+                       {"attention_bias", OperandRole::addend},
+                       {"head_sink", OperandRole::addend},
+                       {"k_scale", OperandRole::constant},
+                       {"v_scale", OperandRole::constant},
+                       {"q_norm_weight", OperandRole::scale},
+                       {"k_norm_weight", OperandRole::scale}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -76,8 +76,16 @@ TensorType infer_as(InferContext& c, std::string_view op, std::vector<TensorType
 }
 
 Operator activation_row(std::string_view name, std::vector<ValueId> (*expand)(ExpandContext&)) {
-  return {.name = name, .domain = microsoft, .since = {1}, .types = {{"T", types::floats}}, .infer = infer_same, .follow = follow_broadcast, .expand = expand,
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}}};
+  return {.name = name,
+          .domain = microsoft,
+          .since = {1},
+          .types = {{"T", types::floats}},
+          .infer = infer_same,
+          .follow = follow_broadcast,
+          .expand = expand,
+          .precision = PrecisionRole::parts,
+          .rectifies = true,
+          .operands = {{"X"}}};
 }
 
 // FusedMatMul's operands: the first axis behind the other axes of the stack, where asked for.
@@ -95,7 +103,9 @@ constexpr const char* stack_moved[] = {"transBatchA", "transBatchB"};
 
 void infer_fused_matmul(InferContext& c) {
   std::vector<TensorType> operands;
-  for (const int i : {0, 1}) operands.push_back({c.input(i).dtype, permuted(c.shape(i), stack_perm(c.shape(i).rank(), c.attributes().integer(stack_moved[i], 0) != 0))});
+  for (const int i : {0, 1})
+    operands.push_back(
+        {c.input(i).dtype, permuted(c.shape(i), stack_perm(c.shape(i).rank(), c.attributes().integer(stack_moved[i], 0) != 0))});
   c.set_output(0, infer_as(c, "MatMul", std::move(operands)));
 }
 
@@ -106,7 +116,8 @@ std::vector<ValueId> expand_fused_matmul(ExpandContext& e) {
     const int rank = e.shape(e.x(i)).rank();
     if (e.attributes().integer(stack_moved[i], 0) != 0 && rank > 2) operands[i] = e.transpose(e.x(i), stack_perm(rank, true));
   }
-  const ValueId y = e.emit("MatMul", {operands[0], operands[1]}, {{"transA", e.attributes().integer("transA", 0)}, {"transB", e.attributes().integer("transB", 0)}});
+  const ValueId y = e.emit("MatMul", {operands[0], operands[1]},
+                           {{"transA", e.attributes().integer("transA", 0)}, {"transB", e.attributes().integer("transB", 0)}});
   const double alpha = e.attributes().real("alpha", 1);
   return {alpha == 1 ? y : e.mul(y, alpha)};
 }
@@ -139,21 +150,39 @@ Operator microsoft_gelu() {
 
 // x · sigmoid(alpha · x)
 Operator microsoft_quick_gelu() {
-  return activation_row("QuickGelu", [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("Swish", {e.x()}, {{"alpha", e.attributes().real("alpha", quick)}})}; });
+  return activation_row("QuickGelu", [](ExpandContext& e) -> std::vector<ValueId> {
+    return {e.emit("Swish", {e.x()}, {{"alpha", e.attributes().real("alpha", quick)}})};
+  });
 }
 
 // Gelu(A + B), B by features
 Operator microsoft_bias_gelu() {
-  return {.name = "BiasGelu", .domain = microsoft, .since = {1}, .inputs = {2, 2}, .types = {{"T", types::floats}}, .infer = infer_with_bias, .follow = follow_features,
+  return {.name = "BiasGelu",
+          .domain = microsoft,
+          .since = {1},
+          .inputs = {2, 2},
+          .types = {{"T", types::floats}},
+          .infer = infer_with_bias,
+          .follow = follow_features,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("GeluErf", {with_bias(e, 1)})}; },
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"A"}, {"B", OperandRole::bias}}};
+          .precision = PrecisionRole::parts,
+          .rectifies = true,
+          .operands = {{"A"}, {"B", OperandRole::bias}}};
 }
 
 // Gelu's form by tanh, of X + bias
 Operator microsoft_fast_gelu() {
-  return {.name = "FastGelu", .domain = microsoft, .since = {1}, .inputs = {1, 2}, .types = {{"T", types::floats}}, .infer = infer_with_bias, .follow = follow_features,
+  return {.name = "FastGelu",
+          .domain = microsoft,
+          .since = {1},
+          .inputs = {1, 2},
+          .types = {{"T", types::floats}},
+          .infer = infer_with_bias,
+          .follow = follow_features,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("GeluTanh", {with_bias(e, 1)})}; },
-          .precision = PrecisionRole::parts, .rectifies = true, .operands = {{"X"}, {"bias", OperandRole::bias}}};
+          .precision = PrecisionRole::parts,
+          .rectifies = true,
+          .operands = {{"X"}, {"bias", OperandRole::bias}}};
 }
 
 // X + bias + skip
@@ -202,20 +231,26 @@ Operator microsoft_transpose_matmul() { return fused_matmul_row("TransposeMatMul
 
 // activation(Gemm)
 Operator microsoft_fused_gemm() {
-  return {.name = "FusedGemm", .domain = microsoft, .since = {1}, .inputs = {2, 3}, .types = {{"T", types::floats}},
-          .infer =
-              [](InferContext& c) {
-                check_activation(c);
-                std::vector<TensorType> operands{c.input(0), c.input(1)};
-                if (c.has_input(2)) operands.push_back(c.input(2));
-                c.set_output(0, infer_as(c, "Gemm", std::move(operands)));
-              },
-          .follow = [](FollowContext& c) { find_operator("Gemm")->follow(c); },
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            return {activate(e, e.emit("Gemm", e.node().inputs, without(e.attributes(), {"activation", "activation_alpha", "activation_beta", "activation_gamma"})))};
+  return {
+      .name = "FusedGemm",
+      .domain = microsoft,
+      .since = {1},
+      .inputs = {2, 3},
+      .types = {{"T", types::floats}},
+      .infer =
+          [](InferContext& c) {
+            check_activation(c);
+            std::vector<TensorType> operands{c.input(0), c.input(1)};
+            if (c.has_input(2)) operands.push_back(c.input(2));
+            c.set_output(0, infer_as(c, "Gemm", std::move(operands)));
           },
-          .precision = PrecisionRole::parts,
-          .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}, {"C", OperandRole::bias}}};
+      .follow = [](FollowContext& c) { find_operator("Gemm")->follow(c); },
+      .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+        return {activate(e, e.emit("Gemm", e.node().inputs,
+                                   without(e.attributes(), {"activation", "activation_alpha", "activation_beta", "activation_gamma"})))};
+      },
+      .precision = PrecisionRole::parts,
+      .operands = {{"A", OperandRole::matrix}, {"B", OperandRole::matrix}, {"C", OperandRole::bias}}};
 }
 
 // activation(Conv + Z)
@@ -233,8 +268,10 @@ Operator microsoft_fused_conv() {
           .follow =
               [](FollowContext& c) {
                 for (const int i : {0, 3})
-                  if (c.place(i).present() && c.place(i).axis != 0) c.fail("the samples lie along axis ", c.place(i).axis, ", which it works on as a whole");
-                if (!c.place(0).present() || c.place(1).present() || c.place(2).present() || (c.place(3).present() && c.place(3) != c.place(0)))
+                  if (c.place(i).present() && c.place(i).axis != 0)
+                    c.fail("the samples lie along axis ", c.place(i).axis, ", which it works on as a whole");
+                if (!c.place(0).present() || c.place(1).present() || c.place(2).present() ||
+                    (c.place(3).present() && c.place(3) != c.place(0)))
                   c.fail("its operands hold the samples at different places: samples would meet");
                 if (c.has_input(3) && !c.place(3).present()) c.repeat(3, 0, c.place(0).outer);
                 c.set(0, c.place(0));

@@ -49,7 +49,8 @@ std::vector<ValueId> expand_skip(ExpandContext& e) {
     const std::vector<ValueId> y = e.emit("SimplifiedLayerNormalization", {sum, e.x(2)}, a, deviation ? 2 : 1);
     results[0] = y[0];
     if (deviation) results[2] = y[1];
-    if (results.size() > 1 && e.node().outputs[1].present()) results[1] = e.broadcast_to(e.scalar(0, e.type(sum).dtype), without_features(e.shape(sum)));
+    if (results.size() > 1 && e.node().outputs[1].present())
+      results[1] = e.broadcast_to(e.scalar(0, e.type(sum).dtype), without_features(e.shape(sum)));
   } else {
     std::vector<ValueId> operands{sum, e.x(2)};
     if (e.has_x(3)) operands.push_back(e.x(3));
@@ -87,7 +88,12 @@ std::vector<ValueId> expand_simplified(ExpandContext& e) {
 
 // Written under ONNX's name, too.
 Operator simplified_row(std::string_view domain) {
-  return {.name = "SimplifiedLayerNormalization", .domain = domain, .since = {1}, .inputs = {2, 2}, .outputs = {1, 2}, .types = {{"T", types::floats}, {"V", types::floats}},
+  return {.name = "SimplifiedLayerNormalization",
+          .domain = domain,
+          .since = {1},
+          .inputs = {2, 2},
+          .outputs = {1, 2},
+          .types = {{"T", types::floats}, {"V", types::floats}},
           .infer = infer_simplified,
           .follow = [](FollowContext& c) { find_operator("RMSNormalization")->follow(c); },
           .expand = expand_simplified,
@@ -103,11 +109,13 @@ void infer_embed(InferContext& c) {
   const Shape table = c.shape(words);
   for (const int i : {words, places}) expect_rank(c, i, 2);
   for (const int i : {places, kinds})
-    if (c.has_input(i) && (c.shape(i).rank() != 2 || c.shape(i)[1] != table[1])) c.fail("input ", i, " is ", c.shape(i), ", expected rows of ", table[1]);
+    if (c.has_input(i) && (c.shape(i).rank() != 2 || c.shape(i)[1] != table[1]))
+      c.fail("input ", i, " is ", c.shape(i), ", expected rows of ", table[1]);
   if (c.has_input(segments) != c.has_input(kinds)) c.fail("segment_ids and segment_embedding are given together or not at all");
   for (const int i : {segments, mask})
     if (c.has_input(i)) expect_shape(c, i, x);
-  if (c.has_input(positions) && c.shape(positions) != x && c.shape(positions) != Shape{1, x[1]}) c.fail("position_ids is ", c.shape(positions), ", expected ", x);
+  if (c.has_input(positions) && c.shape(positions) != x && c.shape(positions) != Shape{1, x[1]})
+    c.fail("position_ids is ", c.shape(positions), ", expected ", x);
   if (!c.has_input(positions) && x[1] > c.shape(places)[0]) c.fail("there are ", x[1], " tokens and ", c.shape(places)[0], " positions");
   expect_features(c, {scale, bias}, table[1]);
   const TensorType y{c.input(words).dtype, {x[0], x[1], table[1]}};
@@ -122,7 +130,8 @@ std::vector<ValueId> expand_embed(ExpandContext& e) {
   ValueId sum = rows(words, ids);
   sum = e.add(sum, e.has_x(positions) ? rows(places, positions) : slice_axis(e, e.x(places), 0, 0, x[1]));
   if (e.has_x(segments)) sum = e.add(sum, rows(kinds, segments));
-  std::vector<ValueId> results{e.emit("LayerNormalization", {sum, e.x(scale), e.x(bias)}, {{"axis", std::int64_t{-1}}, {"epsilon", e.attributes().real("epsilon", 1e-12F)}})};
+  std::vector<ValueId> results{e.emit("LayerNormalization", {sum, e.x(scale), e.x(bias)},
+                                      {{"axis", std::int64_t{-1}}, {"epsilon", e.attributes().real("epsilon", 1e-12F)}})};
   if (e.has_x(mask))
     results.push_back(e.emit("ReduceSum", {e.x(mask)}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}}));
   else
@@ -147,20 +156,42 @@ Operator microsoft_skip_layer_normalization() {
                   {{"input"}, {"skip", OperandRole::addend}, {"gamma", OperandRole::scale}, {"beta", OperandRole::bias}, {"bias", OperandRole::bias}});
 }
 Operator microsoft_skip_simplified_layer_normalization() {
-  return skip_row("SkipSimplifiedLayerNormalization", {3, 4}, expand_skip<true>, {{"input"}, {"skip", OperandRole::addend}, {"gamma", OperandRole::scale}, {"bias", OperandRole::bias}});
+  return skip_row("SkipSimplifiedLayerNormalization", {3, 4}, expand_skip<true>,
+                  {{"input"}, {"skip", OperandRole::addend}, {"gamma", OperandRole::scale}, {"bias", OperandRole::bias}});
 }
 
 // LayerNormalization of the sum of rows of tables: of words, positions (in order where none are given) and segments; also gives how
 // many tokens of each sample the mask keeps, and the sum
 Operator microsoft_embed_layer_normalization() {
-  return {.name = "EmbedLayerNormalization", .domain = microsoft, .since = {1}, .inputs = {1, 9}, .outputs = {1, 3},
-          .types = {{"T1", {DType::int32}}, {"T1", {DType::int32}}, {"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"T1", {DType::int32}}},
+  return {.name = "EmbedLayerNormalization",
+          .domain = microsoft,
+          .since = {1},
+          .inputs = {1, 9},
+          .outputs = {1, 3},
+          .types = {{"T1", {DType::int32}},
+                    {"T1", {DType::int32}},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T1", {DType::int32}}},
           .infer = infer_embed,
-          .follow = [](FollowContext& c) { follow_batch_first(c, {ids, segments, mask, positions}); },
+          .follow =
+              [](FollowContext& c) {
+                follow_batch_first(c, {ids, segments, mask, positions});
+              },
           .expand = expand_embed,
           .precision = PrecisionRole::parts,
-          .operands = {{"input_ids", OperandRole::index}, {"segment_ids", OperandRole::index}, {"word_embedding", OperandRole::embedding}, {"position_embedding", OperandRole::embedding},
-                       {"segment_embedding", OperandRole::embedding}, {"gamma", OperandRole::scale}, {"beta", OperandRole::bias}, {"mask", OperandRole::index}, {"position_ids", OperandRole::index}}};
+          .operands = {{"input_ids", OperandRole::index},
+                       {"segment_ids", OperandRole::index},
+                       {"word_embedding", OperandRole::embedding},
+                       {"position_embedding", OperandRole::embedding},
+                       {"segment_embedding", OperandRole::embedding},
+                       {"gamma", OperandRole::scale},
+                       {"beta", OperandRole::bias},
+                       {"mask", OperandRole::index},
+                       {"position_ids", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

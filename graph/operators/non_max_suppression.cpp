@@ -25,7 +25,8 @@ double overlap(const Box& a, const Box& b) {
 
 Tensor selected(const Tensor& boxes, const Tensor& scores, const Attributes& a) {
   const bool centre = a.integer("center_point_box", 0) != 0;
-  const std::int64_t most = static_integer(a, "max_output_boxes_per_class", 0), batches = scores.shape()[0], classes = scores.shape()[1], n = scores.shape()[2];
+  const std::int64_t most = static_integer(a, "max_output_boxes_per_class", 0), batches = scores.shape()[0], classes = scores.shape()[1],
+                     n = scores.shape()[2];
   const double share = static_number(a, "iou_threshold", 0);
   const Tensor corners = boxes.cast(DType::float32), numbers = scores.cast(DType::float32);
   const auto b = corners.values<float>(), s = numbers.values<float>();
@@ -53,7 +54,9 @@ Tensor selected(const Tensor& boxes, const Tensor& scores, const Attributes& a) 
 
 Operator non_max_suppression() {
   return {.name = "NonMaxSuppression",
-          .since = {10, 11}, .inputs = {2, 5}, .types = {{"T", types::floats}, {"T", types::floats}, {"I", types::integers_64}, {"T", types::floats}},
+          .since = {10, 11},
+          .inputs = {2, 5},
+          .types = {{"T", types::floats}, {"T", types::floats}, {"I", types::integers_64}, {"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 const Shape &boxes = c.shape(0), &scores = c.shape(1);
@@ -61,14 +64,17 @@ Operator non_max_suppression() {
                   c.fail("boxes ", boxes, " and scores ", scores, ", expected [N,boxes,4] and [N,classes,boxes]");
                 for (const int i : {0, 1})
                   if (!c.constant(i))
-                    c.fail("boxes and scores must be known when the plan is made: how many boxes are left is a shape. Export the model without its postprocessing");
+                    c.fail(
+                        "boxes and scores must be known when the plan is made: how many boxes are left is a shape. Export the model "
+                        "without its postprocessing");
                 for (int i = 2; i < c.inputs(); ++i)
                   if (c.has_input(i)) c.fail("input ", i, " must be known when the plan is made");
                 c.set_output(0, selected(*c.constant(0), *c.constant(1), c.attributes()).type());
               },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{selected(c.inputs[0], c.inputs[1], c.node.attributes)}; },
           .static_operands = {{2, "max_output_boxes_per_class"}, {3, "iou_threshold"}, {4, "score_threshold"}},
-          .precision = PrecisionRole::wide, .operands = {{"boxes", OperandRole::index}, {"scores", OperandRole::index}}};
+          .precision = PrecisionRole::wide,
+          .operands = {{"boxes", OperandRole::index}, {"scores", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -10,7 +10,9 @@ struct Normalized {
 
 // (x − mean) / √(variance + ε) over `axes`
 Normalized normalize(GraphBuilder& b, ValueId x, const Ints& axes, double epsilon) {
-  const auto mean_of = [&](ValueId v) { return axes.empty() ? v : b.emit("ReduceMean", {v}, {{"axes", axes}, {"keepdims", std::int64_t{1}}}); };
+  const auto mean_of = [&](ValueId v) {
+    return axes.empty() ? v : b.emit("ReduceMean", {v}, {{"axes", axes}, {"keepdims", std::int64_t{1}}});
+  };
   const ValueId mean = mean_of(x);
   const ValueId centred = b.sub(x, mean);
   const ValueId variance = mean_of(b.mul(centred, centred));
@@ -44,7 +46,8 @@ void infer_layer(InferContext& c) {
   const int rank = c.shape(0).rank();
   const int axis = axis_of(c, c.attributes().integer("axis", -1), rank);
   for (int i = 1; i < c.inputs(); ++i)
-    if (c.has_input(i) && broadcast_inputs(c, 0, i + 1) != c.shape(0)) c.fail("input ", i, " is ", c.input(i), ", which does not broadcast to x ", c.shape(0));
+    if (c.has_input(i) && broadcast_inputs(c, 0, i + 1) != c.shape(0))
+      c.fail("input ", i, " is ", c.input(i), ", which does not broadcast to x ", c.shape(0));
   infer_same(c);
   Shape statistics = c.shape(0);
   for (int i = axis; i < rank; ++i) statistics[i] = 1;
@@ -52,7 +55,8 @@ void infer_layer(InferContext& c) {
 }
 
 void follow_last_axes(FollowContext& c) {
-  if (c.place().axis >= first_axis(c.attributes(), c.x().rank())) c.fail("it normalises axis ", c.place().axis, ", which holds the samples");
+  if (c.place().axis >= first_axis(c.attributes(), c.x().rank()))
+    c.fail("it normalises axis ", c.place().axis, ", which holds the samples");
   only_operand(c, 0);
   c.set_all(c.place());
 }
@@ -67,7 +71,13 @@ void follow_normalized_axes(FollowContext& c) {
 
 // Per sample and channel over the spatial axes, then · scale[C] + bias[C]
 Operator instance_normalization() {
-  return {.name = "InstanceNormalization", .since = {1, 6, 22}, .inputs = {3, 3}, .types = {{"T", types::floats}}, .infer = infer_channels, .follow = follow_rows, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "InstanceNormalization",
+          .since = {1, 6, 22},
+          .inputs = {3, 3},
+          .types = {{"T", types::floats}},
+          .infer = infer_channels,
+          .follow = follow_rows,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
             const ValueId normal = normalize(e, e.x(), axes_from(2, rank), e.attributes().real("epsilon", 1e-5F)).y;
             return {e.add(e.mul(normal, per_channel(e, e.x(1), rank)), per_channel(e, e.x(2), rank))};
@@ -87,7 +97,8 @@ Operator group_normalization() {
                 if (x.rank() < 2) c.fail("input 0 is ", c.input(0), ", expected [N,C,...]");
                 if (groups < 1 || x[1] % groups != 0) c.fail("num_groups is ", groups, ", which does not divide ", x[1], " channels");
                 for (int i = 1; i < 3; ++i)
-                  if (c.shape(i) != Shape{x[1]} && c.shape(i) != Shape{groups}) c.fail("input ", i, " is ", c.input(i), ", expected [", x[1], "]");
+                  if (c.shape(i) != Shape{x[1]} && c.shape(i) != Shape{groups})
+                    c.fail("input ", i, " is ", c.input(i), ", expected [", x[1], "]");
                 infer_same(c);
               },
           .follow = follow_rows,
@@ -109,9 +120,17 @@ Operator group_normalization() {
 // Over the axes from `axis` on, then · scale + bias; also gives the mean and 1/√(variance + ε). ONNX has it since opset 17; ONNX
 // Runtime's optimizer writes it under ONNX's name into files of any opset.
 Operator layer_normalization() {
-  return {.name = "LayerNormalization", .since = {1, 17}, .inputs = {2, 3}, .outputs = {1, 3}, .types = {{"T", types::floats}}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "LayerNormalization",
+          .since = {1, 17},
+          .inputs = {2, 3},
+          .outputs = {1, 3},
+          .types = {{"T", types::floats}},
+          .infer = infer_layer,
+          .follow = follow_last_axes,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
-            const Normalized n = normalize(e, e.x(), axes_from(first_axis(e.attributes(), rank), rank), e.attributes().real("epsilon", 1e-5F));
+            const Normalized n =
+                normalize(e, e.x(), axes_from(first_axis(e.attributes(), rank), rank), e.attributes().real("epsilon", 1e-5F));
             ValueId y = e.mul(n.y, e.x(1));
             if (e.has_x(2)) y = e.add(y, e.x(2));
             std::vector<ValueId> results{y, n.mean, n.inverse_deviation};
@@ -124,9 +143,16 @@ Operator layer_normalization() {
 
 // x / √(mean(x²) + ε) over the axes from `axis` on, · scale
 Operator rms_normalization() {
-  return {.name = "RMSNormalization", .since = {23}, .inputs = {2, 2}, .types = {{"T", types::floats}, {"V", types::floats}}, .infer = infer_layer, .follow = follow_last_axes, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "RMSNormalization",
+          .since = {23},
+          .inputs = {2, 2},
+          .types = {{"T", types::floats}, {"V", types::floats}},
+          .infer = infer_layer,
+          .follow = follow_last_axes,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const int rank = e.shape(e.x()).rank();
-            const ValueId square = e.emit("ReduceMean", {e.mul(e.x(), e.x())}, {{"axes", axes_from(first_axis(e.attributes(), rank), rank)}, {"keepdims", std::int64_t{1}}});
+            const ValueId square = e.emit("ReduceMean", {e.mul(e.x(), e.x())},
+                                          {{"axes", axes_from(first_axis(e.attributes(), rank), rank)}, {"keepdims", std::int64_t{1}}});
             const ValueId root = e.emit("Sqrt", {e.add(square, e.attributes().real("epsilon", 1e-5F))});
             return {e.mul(e.div(e.x(), root), e.x(1))};
           },
@@ -160,7 +186,8 @@ Operator lp_normalization() {
 // (x − mean) / (deviation + 1e-9) over `axes`
 Operator mean_variance_normalization() {
   return {.name = "MeanVarianceNormalization",
-          .since = {9, 13}, .types = {{"T", types::floats}},
+          .since = {9, 13},
+          .types = {{"T", types::floats}},
           .infer =
               [](InferContext& c) {
                 c.node().attributes.set("axes", axes_of(c, c.attributes().ints("axes", {0, 2, 3}), c.shape(0).rank()));
@@ -168,11 +195,14 @@ Operator mean_variance_normalization() {
               },
           .follow = follow_normalized_axes,
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            const auto mean = [&](ValueId v) { return e.emit("ReduceMean", {v}, {{"axes", e.attributes().ints("axes")}, {"keepdims", std::int64_t{1}}}); };
+            const auto mean = [&](ValueId v) {
+              return e.emit("ReduceMean", {v}, {{"axes", e.attributes().ints("axes")}, {"keepdims", std::int64_t{1}}});
+            };
             const ValueId centred = e.sub(e.x(), mean(e.x()));
             return {e.div(centred, e.add(e.emit("Sqrt", {mean(e.mul(centred, centred))}), 1e-9))};
           },
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

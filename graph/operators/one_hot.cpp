@@ -50,7 +50,8 @@ Operator one_hot() {
             one.dims.insert(one.dims.begin() + axis, 1);
             line[axis] = depth;
             const ValueId given = e.reshape(cast(e, e.x(), DType::int64), one);
-            const ValueId index = e.emit("Where", {e.emit("Less", {given, e.scalar(0, DType::int64)}), e.add(given, static_cast<double>(depth)), given});
+            const ValueId index =
+                e.emit("Where", {e.emit("Less", {given, e.scalar(0, DType::int64)}), e.add(given, static_cast<double>(depth)), given});
             Tensor places = bounded_tensor({DType::int64, line});
             for (std::int64_t d = 0; d < depth; ++d) places.write<std::int64_t>()[static_cast<std::size_t>(d)] = d;
             const ValueId hot = e.emit("Equal", {index, known(e, e.node().name + "/places", std::move(places))});

@@ -25,7 +25,8 @@ const Operator* find_operator(std::string_view name, std::string_view domain) {
   if (domain == "ai.onnx") domain = "";
   const auto key = std::pair(domain, name);
   const auto rows = operators();
-  const auto row = std::lower_bound(rows.begin(), rows.end(), key, [](const Operator& o, const auto& k) { return std::pair(o.domain, o.name) < k; });
+  const auto row =
+      std::lower_bound(rows.begin(), rows.end(), key, [](const Operator& o, const auto& k) { return std::pair(o.domain, o.name) < k; });
   return row != rows.end() && std::pair(row->domain, row->name) == key ? &*row : nullptr;
 }
 

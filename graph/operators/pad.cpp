@@ -21,12 +21,14 @@ void infer_pad(InferContext& c) {
     pads[at(axis + rank)] = given[i + axes.size()];
   }
   const std::string mode = c.attributes().text("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") c.fail("mode is '", mode, "', expected constant, reflect, edge or wrap");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    c.fail("mode is '", mode, "', expected constant, reflect, edge or wrap");
   Shape y = x;
   for (int i = 0; i < rank; ++i) {
     const std::int64_t begin = pads[at(i)], end = pads[at(i + rank)];
     constexpr std::int64_t limit = std::int64_t{1} << 40;
-    if (begin <= -limit || begin >= limit || end <= -limit || end >= limit || x[i] >= limit) c.fail("pads of axis ", i, " are ", begin, " and ", end);
+    if (begin <= -limit || begin >= limit || end <= -limit || end >= limit || x[i] >= limit)
+      c.fail("pads of axis ", i, " are ", begin, " and ", end);
     if (mode != "constant" && x[i] == 0 && begin + end > 0) c.fail("x ", x, " has nothing along axis ", i, " to pad with");
     if (mode == "reflect" && (begin >= std::max<std::int64_t>(x[i], 1) || end >= std::max<std::int64_t>(x[i], 1)))
       c.fail("pads of axis ", i, " are ", begin, " and ", end, ", more than x ", x, " can reflect");
@@ -54,7 +56,9 @@ void follow_pad(FollowContext& c) {
 // the border repeated, or x itself repeated. dx sums dy over the places that each element went to.
 Operator pad() {
   return {.name = "Pad",
-          .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, .inputs = {1, 4}, .types = {{"T", types::stored}, {"I", types::integers_64}, {"T", types::stored}, {"Tind", types::indices}},
+          .since = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
+          .inputs = {1, 4},
+          .types = {{"T", types::stored}, {"I", types::integers_64}, {"T", types::stored}, {"Tind", types::indices}},
           .infer = infer_pad,
           .follow = follow_pad,
           .differentiate =
@@ -64,11 +68,17 @@ Operator pad() {
                 g.set_dx(g.emit("PadBackward", {g.dy()}, attributes));
               },
           .static_operands = {{1, "pads"}, {2, "value"}, {3, "axes"}},
-          .precision = PrecisionRole::follows, .operands = {{"data"}}};
+          .precision = PrecisionRole::follows,
+          .operands = {{"data"}}};
 }
 
 Operator pad_backward() {
-  return {.name = "PadBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Pad", 1); }, .place = place_uncut, .linear = Linear::first};
+  return {.name = "PadBackward",
+          .domain = "tandem",
+          .since = {1},
+          .infer = [](InferContext& c) { infer_gradient(c, "Pad", 1); },
+          .place = place_uncut,
+          .linear = Linear::first};
 }
 
 }  // namespace tandem::operator_rows

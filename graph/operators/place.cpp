@@ -116,7 +116,8 @@ Attributes local_attributes(const Node& node, const Shape& whole, const Shape& l
   for (const char* name : {"shape", "input_shape", "weight_shape"})
     if (a.has(name) && Shape(a.ints(name)) == whole) a.set(name, local.dims);
   // A convolution's channels, or its filters, by groups
-  if (const int axis = a.has("weight_shape") ? 0 : 1; a.has("group") && whole[axis] != local[axis]) a.set("group", a.integer("group") * local[axis] / whole[axis]);
+  if (const int axis = a.has("weight_shape") ? 0 : 1; a.has("group") && whole[axis] != local[axis])
+    a.set("group", a.integer("group") * local[axis] / whole[axis]);
   if (!a.has("ends") || !a.has("axes")) return a;
   Ints ends = a.ints("ends");
   for (std::size_t i = 0; i < ends.size(); ++i) {

@@ -102,7 +102,13 @@ Operator max_pool_training() {
 }
 
 Operator max_pool_backward() {
-  return {.name = "MaxPoolBackward", .domain = "tandem", .since = {1}, .inputs = {2, 2}, .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); }, .place = place_rows, .flops = pooling_backward_flops};
+  return {.name = "MaxPoolBackward",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); },
+          .place = place_rows,
+          .flops = pooling_backward_flops};
 }
 
 // y = mean over the window: of all its places (count_include_pad, where ceil_mode's overhang never counts) or of those
@@ -119,7 +125,12 @@ Operator average_pool() {
 }
 
 Operator average_pool_backward() {
-  return {.name = "AveragePoolBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); }, .place = place_rows, .flops = pooling_backward_flops};
+  return {.name = "AveragePoolBackward",
+          .domain = "tandem",
+          .since = {1},
+          .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); },
+          .place = place_rows,
+          .flops = pooling_backward_flops};
 }
 
 }  // namespace tandem::operator_rows

@@ -43,7 +43,9 @@ double bits_of(InferContext& c, const char* name) {
   return bits;
 }
 void infer_quantizer(InferContext& c, const char* absent) {
-  if (!rounding_of(c.attributes(), absent)) c.fail("rounding_mode is '", c.attributes().text("rounding_mode", absent), "', expected ROUND, CEIL, FLOOR, UP, DOWN, HALF_UP or HALF_DOWN");
+  if (!rounding_of(c.attributes(), absent))
+    c.fail("rounding_mode is '", c.attributes().text("rounding_mode", absent),
+           "', expected ROUND, CEIL, FLOOR, UP, DOWN, HALF_UP or HALF_DOWN");
   c.set_output(0, c.input(0).dtype, broadcast_inputs(c, 0, 3));
 }
 
@@ -64,7 +66,8 @@ std::vector<ValueId> expand_quant(ExpandContext& e) {
   const double bits = static_number(a, "bitwidth", 0);
   const bool is_signed = a.integer("signed", 1) != 0, narrow = a.integer("narrow", 0) != 0;
   const double values = std::exp2(is_signed ? bits - 1 : bits);
-  const Attributes bounds{{"min", static_cast<float>(is_signed ? (narrow ? 1 : 0) - values : 0)}, {"max", static_cast<float>(values - 1 - (narrow && !is_signed ? 1 : 0))}};
+  const Attributes bounds{{"min", static_cast<float>(is_signed ? (narrow ? 1 : 0) - values : 0)},
+                          {"max", static_cast<float>(values - 1 - (narrow && !is_signed ? 1 : 0))}};
   const Rounding& r = *rounding_of(a, "ROUND");
   const bool plain = r.name == std::string_view("ROUND");
   ValueId levels;

@@ -1,7 +1,7 @@
 // Numbers as integers of few bits, or as floats of 8 and less, which Cast rounds to. Where a QuantizeLinear meets its DequantizeLinear, as
-// files of quantization-aware training have them, the second reads the levels of the first as floats: the integers between them are gone, and
-// the gradient passes straight through the rounding, to the operand within the range and to the scale (Esser et al. 2019, LSQ); of floats
-// Cast's gradient does the same. What only computes with integers has none.
+// files of quantization-aware training have them, the second reads the levels of the first as floats: the integers between them are gone,
+// and the gradient passes straight through the rounding, to the operand within the range and to the scale (Esser et al. 2019, LSQ); of
+// floats Cast's gradient does the same. What only computes with integers has none.
 #include <algorithm>
 #include <limits>
 
@@ -33,12 +33,14 @@ void infer_granularity(InferContext& c) {
   if (!lone) block = std::min(block, std::max<std::int64_t>(1, x[axis]));  // a longer one is one
   a.set("block_size", block);
   a.set("axis", std::int64_t{axis});
-  if (c.has_input(2) && c.shape(2) != scale && !(lone && c.shape(2).elements() == 1)) c.fail("the zero point is ", c.shape(2), ", expected the scale's shape ", scale);
+  if (c.has_input(2) && c.shape(2) != scale && !(lone && c.shape(2).elements() == 1))
+    c.fail("the zero point is ", c.shape(2), ", expected the scale's shape ", scale);
   if (lone) return;
   if (block == 0) {
     if (scale != Shape{x[axis]}) c.fail("the scale is ", scale, ", expected one number, or ", x[axis], " along axis ", axis, " of ", x);
   } else if (scale != with_dim(x, axis, (x[axis] + block - 1) / block)) {
-    c.fail("the scale is ", scale, ", expected ", with_dim(x, axis, (x[axis] + block - 1) / block), " for blocks of ", block, " along axis ", axis, " of ", x);
+    c.fail("the scale is ", scale, ", expected ", with_dim(x, axis, (x[axis] + block - 1) / block), " for blocks of ", block,
+           " along axis ", axis, " of ", x);
   }
 }
 
@@ -53,7 +55,8 @@ void infer_quantize(InferContext& c) {
   const DType stated = attribute_type(c, "output_dtype", DType::undefined);
   const DType to = c.has_input(2) ? c.input(2).dtype : stated == DType::undefined ? DType::uint8 : stated;
   if (stated != DType::undefined && stated != to) c.fail("output_dtype is ", static_cast<int>(stated), " and the zero point ", to);
-  if (to == DType::int32 || !quantized.has(to)) c.fail("output_dtype is ", static_cast<int>(to), ", expected integers of 16 bits or less, or floats of 8 or less");
+  if (to == DType::int32 || !quantized.has(to))
+    c.fail("output_dtype is ", static_cast<int>(to), ", expected integers of 16 bits or less, or floats of 8 or less");
   const DType precision = attribute_type(c, "precision", DType::float32);
   if (!is_float(precision)) c.fail("precision is ", static_cast<int>(precision), ", expected floats");
   set_output(c, to);
@@ -71,7 +74,8 @@ void follow_quantization(FollowContext& c) {
   only_operand(c, 0);
   const bool lone = c.x(1).elements() == 1 && c.x(1).rank() <= 1;
   const BatchPlace place = c.place();
-  if (!lone && place.axis == c.attributes().integer("axis")) c.fail("its scales are different along axis ", place.axis, ", which holds the samples");
+  if (!lone && place.axis == c.attributes().integer("axis"))
+    c.fail("its scales are different along axis ", place.axis, ", which holds the samples");
   if (!lone && c.x(1).rank() == c.x().rank() && c.x(1)[place.axis] != 1 && c.attributes().integer("block_size") != 0)
     for (const int i : {1, 2})
       if (c.has_input(i)) c.repeat(i, place.axis, place.outer);
@@ -194,7 +198,9 @@ Operator quantize_linear() {
 // y = (x − zero_point) · scale
 Operator dequantize_linear() {
   return {.name = "DequantizeLinear",
-          .since = {10, 13, 19, 21, 23, 24, 25, 28}, .inputs = {2, 3}, .types = {{"T1", quantized}, {"T2", {types::floats, {DType::float8e8m0}}}, {"T1", quantized}},
+          .since = {10, 13, 19, 21, 23, 24, 25, 28},
+          .inputs = {2, 3},
+          .types = {{"T1", quantized}, {"T2", {types::floats, {DType::float8e8m0}}}, {"T1", quantized}},
           .infer = infer_dequantize,
           .follow = follow_quantization,
           .expand = expand_dequantize,
@@ -238,7 +244,8 @@ Operator quantize_levels() {
               [](GradientContext& g) {
                 const ValueId ratio = g.div(g.x(0), g.x(1));
                 const float min = g.attributes().real("min", -endless), max = g.attributes().real("max", endless);
-                const ValueId inside = g.emit("ClipBackward", {g.dy(), g.emit("Round", {ratio})}, {{"min", min - 0.5F}, {"max", max + 0.5F}});
+                const ValueId inside =
+                    g.emit("ClipBackward", {g.dy(), g.emit("Round", {ratio})}, {{"min", min - 0.5F}, {"max", max + 0.5F}});
                 const ValueId dx = g.div(inside, g.x(1));
                 if (g.wants(0)) g.set_dx(0, g.sum_to(dx, g.shape(g.x(0))));
                 if (g.wants(1)) g.set_dx(1, g.neg(g.sum_to(g.mul(dx, ratio), g.shape(g.x(1)))));
@@ -251,7 +258,8 @@ Operator quantize_levels() {
               const auto y = out.write<T>();
               const auto ix = broadcast_index(c.inputs[0].shape(), out.shape()), is = broadcast_index(c.inputs[1].shape(), out.shape());
               const auto from = c.inputs[0].values<T>(), scale = c.inputs[1].values<T>();
-              for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(std::clamp<double>(std::nearbyint(from[ix[i]] / scale[is[i]]), min, max));
+              for (std::size_t i = 0; i < y.size(); ++i)
+                y[i] = static_cast<T>(std::clamp<double>(std::nearbyint(from[ix[i]] / scale[is[i]]), min, max));
               return std::vector{out};
             });
           },

@@ -26,7 +26,8 @@ namespace {
 
 // Where the node's output holds the samples: as the importer found (the pass that expands says it), else as operand 0 does.
 BatchPlace place_of_samples(ExpandContext& e) {
-  if (const Ints place = e.attributes().ints("samples", {}); place.size() == 2) return {.axis = static_cast<int>(place[0]), .outer = place[1]};
+  if (const Ints place = e.attributes().ints("samples", {}); place.size() == 2)
+    return {.axis = static_cast<int>(place[0]), .outer = place[1]};
   if (!e.has_x(0)) return {};
   const Value& x = e.graph()[e.x()];
   if (x.batch.present()) return x.batch;
@@ -36,7 +37,8 @@ BatchPlace place_of_samples(ExpandContext& e) {
 // An input of the model that holds the samples, along axis 0.
 ValueId holder_of_samples(const Graph& graph) {
   for (const ValueId in : graph.inputs)
-    if (const Value& v = graph[in]; v.role == ValueRole::plain && (v.batch.present() || v.depends_on_batch) && v.type.shape.rank() > 0) return in;
+    if (const Value& v = graph[in]; v.role == ValueRole::plain && (v.batch.present() || v.depends_on_batch) && v.type.shape.rank() > 0)
+      return in;
   return {};
 }
 
@@ -55,7 +57,8 @@ void count_by_sample(ExpandContext& e, const Shape& drawn, Attributes& attribute
 }
 
 void check_samples(InferContext& c, const Shape& drawn) {
-  const std::int64_t axis = c.attributes().integer("axis", -1), outer = c.attributes().integer("outer", 1), inner = c.attributes().integer("inner", 1);
+  const std::int64_t axis = c.attributes().integer("axis", -1), outer = c.attributes().integer("outer", 1),
+                     inner = c.attributes().integer("inner", 1);
   if (axis >= drawn.rank() || (axis >= 0 && (outer < 1 || inner < 1 || drawn[static_cast<int>(axis)] % (outer * inner) != 0)))
     c.fail("axis is ", axis, ", outer ", outer, " and inner ", inner, " of ", drawn);
 }
@@ -86,7 +89,9 @@ ValueId uniform(ExpandContext& e, const Shape& shape, DType dtype, std::string_v
 // What is computed in, and the type of what is given.
 DType wide(DType t) { return t == DType::float64 ? t : DType::float32; }
 ValueId as(ExpandContext& e, ValueId v, DType to) { return e.type(v).dtype == to ? v : cast(e, v, to); }
-DType given(const Attributes& attributes, DType absent) { return static_cast<DType>(attributes.integer("dtype", static_cast<std::int64_t>(absent))); }
+DType given(const Attributes& attributes, DType absent) {
+  return static_cast<DType>(attributes.integer("dtype", static_cast<std::int64_t>(absent)));
+}
 
 TensorType drawn_type(ExpandContext& e) {
   if (!e.has_x(0)) return {given(e.attributes(), DType::float32), Shape(e.attributes().ints("shape"))};
@@ -130,7 +135,13 @@ void infer_source(InferContext& c) {
 void infer_like(InferContext& c) { infer_drawn(c, c.shape(0), c.input(0).dtype); }
 
 Operator source(std::string_view name, std::vector<ValueId> (*expand)(ExpandContext&)) {
-  return {.name = name, .since = {1, 22}, .inputs = {0, 0}, .infer = infer_source, .expand = expand, .type_attribute = "dtype", .precision = PrecisionRole::parts};
+  return {.name = name,
+          .since = {1, 22},
+          .inputs = {0, 0},
+          .infer = infer_source,
+          .expand = expand,
+          .type_attribute = "dtype",
+          .precision = PrecisionRole::parts};
 }
 Operator like(std::string_view name, std::vector<ValueId> (*expand)(ExpandContext&)) {
   return {.name = name,
@@ -196,14 +207,16 @@ Operator multinomial() {
             const ValueId u = uniform(e, Shape{rows, e.attributes().integer("sample_size", 1), classes}, wide(x.dtype), {});
             const ValueId gumbel = e.neg(e.emit("Log", {e.neg(e.emit("Log", {u}))}));
             const ValueId scores = e.add(e.reshape(as(e, e.x(), wide(x.dtype)), Shape{rows, 1, classes}), gumbel);
-            const ValueId drawn = e.emit("ArgMax", {scores}, {{"axis", std::int64_t{2}}, {"keepdims", std::int64_t{0}}, {"select_last_index", std::int64_t{0}}});
+            const ValueId drawn = e.emit(
+                "ArgMax", {scores}, {{"axis", std::int64_t{2}}, {"keepdims", std::int64_t{0}}, {"select_last_index", std::int64_t{0}}});
             return {as(e, drawn, given(e.attributes(), DType::int32))};
           },
           .precision = PrecisionRole::parts,
           .operands = {{"input"}}};
 }
 
-// Uniform in (0, 1); operand 1 holds the samples along axis 0. Dimension `axis` is outer · samples · inner; without that attribute there are no samples, and all devices draw the same.
+// Uniform in (0, 1); operand 1 holds the samples along axis 0. Dimension `axis` is outer · samples · inner; without that attribute there
+// are no samples, and all devices draw the same.
 Operator random_numbers() {
   return {.name = "RandomNumbers",
           .domain = "tandem",

@@ -52,7 +52,8 @@ void settle_activations(InferContext& c, const CellFacts& cell, std::int64_t dir
   Attributes& a = c.node().attributes;
   const std::size_t count = static_cast<std::size_t>(cell.functions * directions);
   const bool settled = a.has("alphas");  // before
-  if (settled && (!a.has("betas") || a.floats("alphas").size() != count || a.floats("betas").size() != count)) c.fail("alphas and betas are not those of ", count, " activations");
+  if (settled && (!a.has("betas") || a.floats("alphas").size() != count || a.floats("betas").size() != count))
+    c.fail("alphas and betas are not those of ", count, " activations");
   Strings names;
   if (const AttributeValue* given = a.find("activations")) {
     if (!std::holds_alternative<Strings>(*given)) c.fail("activations is ", to_string(*given), ", expected names");
@@ -61,11 +62,13 @@ void settle_activations(InferContext& c, const CellFacts& cell, std::int64_t dir
   if (names.empty())
     for (std::int64_t d = 0; d < directions; ++d) names.insert(names.end(), cell.defaults, cell.defaults + cell.functions);
   if (names.size() != count) c.fail("activations has ", names.size(), " entries, expected ", count);
-  const Floats none, &alpha = a.has("activation_alpha") ? a.floats("activation_alpha") : none, &beta = a.has("activation_beta") ? a.floats("activation_beta") : none;
+  const Floats none, &alpha = a.has("activation_alpha") ? a.floats("activation_alpha") : none,
+                     &beta = a.has("activation_beta") ? a.floats("activation_beta") : none;
   Floats alphas, betas;
   std::size_t alphas_read = 0, betas_read = 0;
   for (std::string& name : names) {
-    const Activation* const found = std::find_if(std::begin(activations), std::end(activations), [&](const Activation& one) { return lower(one.name) == lower(name); });
+    const Activation* const found =
+        std::find_if(std::begin(activations), std::end(activations), [&](const Activation& one) { return lower(one.name) == lower(name); });
     if (found == std::end(activations)) c.fail("activation '", name, "' is none of ONNX's");
     name = found->name;
     alphas.push_back(found->has_alpha && alphas_read < alpha.size() ? alpha[alphas_read++] : found->alpha);
@@ -99,11 +102,13 @@ void infer_recurrent(InferContext& c) {
   for (const int i : {weights, recurrent, bias, initial_h, initial_c, peepholes})
     if (c.has_input(i)) expect_dtype(c, i, c.input(x).dtype);
   const std::string direction = lower(a.text("direction", "forward"));
-  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") c.fail("direction is '", direction, "', expected forward, reverse or bidirectional");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    c.fail("direction is '", direction, "', expected forward, reverse or bidirectional");
   a.set("direction", direction);
   for (const char* name : {"layout", "input_forget", "linear_before_reset"}) settle_flag(c, name);
   const bool batch_first = a.integer("layout") != 0;
-  const std::int64_t D = direction == "bidirectional" ? 2 : 1, T = c.shape(x)[batch_first ? 1 : 0], B = c.shape(x)[batch_first ? 0 : 1], I = c.shape(x)[2];
+  const std::int64_t D = direction == "bidirectional" ? 2 : 1, T = c.shape(x)[batch_first ? 1 : 0], B = c.shape(x)[batch_first ? 0 : 1],
+                     I = c.shape(x)[2];
   const std::int64_t H = a.integer("hidden_size", c.shape(recurrent)[2]), rows = cell.gates * H;
   if (H < 1 || H > (std::int64_t{1} << 32)) c.fail("hidden_size is ", H, ", expected at least 1");
   if (T < 1 || I < 1) c.fail("X is ", c.shape(x), ", expected at least one step of at least one number");
@@ -138,7 +143,8 @@ void follow_recurrent(FollowContext& c) {
     const BatchPlace place = c.place(i);
     if (!place.present()) continue;
     if (place.axis != axis_of_operand(i))
-      c.fail("axis ", place.axis, " of ", c.x(i), " holds the samples, and with layout ", c.attributes().integer("layout"), " it is ", i == x && place.axis == 1 - axis_of_operand(i) ? "time" : "worked on as a whole");
+      c.fail("axis ", place.axis, " of ", c.x(i), " holds the samples, and with layout ", c.attributes().integer("layout"), " it is ",
+             i == x && place.axis == 1 - axis_of_operand(i) ? "time" : "worked on as a whole");
     if (outer != 0 && outer != place.outer) c.fail("its operands hold the samples at different places: samples would meet");
     outer = place.outer;
   }
@@ -149,13 +155,25 @@ void follow_recurrent(FollowContext& c) {
 
 Operator recurrent_row(std::string_view name, std::vector<int> since, Arity inputs, int outputs) {
   return {.name = name,
-          .since = std::move(since), .inputs = inputs, .outputs = {0, outputs},
-          .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"T1", {DType::int32}}, {"T", types::floats}},
+          .since = std::move(since),
+          .inputs = inputs,
+          .outputs = {0, outputs},
+          .types = {{"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T", types::floats},
+                    {"T1", {DType::int32}},
+                    {"T", types::floats}},
           .infer = infer_recurrent,
           .follow = follow_recurrent,
           .expand = expand_recurrent,
           .precision = PrecisionRole::parts,
-          .operands = {{"X"}, {"W", OperandRole::matrix}, {"R", OperandRole::matrix}, {"B", OperandRole::bias}, {"sequence_lens", OperandRole::index}, {"initial_h", OperandRole::bias}}};
+          .operands = {{"X"},
+                       {"W", OperandRole::matrix},
+                       {"R", OperandRole::matrix},
+                       {"B", OperandRole::bias},
+                       {"sequence_lens", OperandRole::index},
+                       {"initial_h", OperandRole::bias}}};
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ ValueId projected(ExpandContext& e, const CellFacts& cell, const RecurrentSizes&
 // One direction, step by step.
 class Direction {
  public:
-  Direction(ExpandContext& e, const RecurrentSizes& s, std::int64_t direction) : e_(e), a_(e.attributes()), cell_(facts_of(e.node().op->name)), s_(s), d_(direction), dtype_(e.type(e.x(0)).dtype) {
+  Direction(ExpandContext& e, const RecurrentSizes& s, std::int64_t direction)
+      : e_(e), a_(e.attributes()), cell_(facts_of(e.node().op->name)), s_(s), d_(direction), dtype_(e.type(e.x(0)).dtype) {
     r_ = e.reshape(of_direction(e.x(2)), {cell_.gates * s.H, s.H});
     if (e.has_x(7)) p_ = of_direction(e.x(7));
   }
@@ -88,7 +89,9 @@ class Direction {
   ValueId product(ValueId a, ValueId b) const { return a.present() ? e_.emit("MatMul", {a, b}, {{"transB", std::int64_t{1}}}) : a; }
   ValueId plus(ValueId a, ValueId b) const { return !b.present() ? a : !a.present() ? b : e_.add(a, b); }
   ValueId times(ValueId a, ValueId b) const { return b.present() ? e_.mul(a, b) : b; }
-  ValueId gates(ValueId x, int axis, std::int64_t first, std::int64_t end) const { return slice_axis(e_, x, axis, first * s_.H, end * s_.H); }
+  ValueId gates(ValueId x, int axis, std::int64_t first, std::int64_t end) const {
+    return slice_axis(e_, x, axis, first * s_.H, end * s_.H);
+  }
   ValueId but_one(ValueId x) const { return e_.sub(e_.scalar(1, dtype_), x); }
   ValueId peephole(int gate, ValueId cell) const { return p_.present() ? times(gates(p_, 1, gate, gate + 1), cell) : p_; }
 
@@ -175,7 +178,9 @@ std::vector<ValueId> recurrent_outputs(ExpandContext& e, ValueId y, ValueId y_h,
 std::vector<ValueId> expand_recurrent(ExpandContext& e) {
   const CellFacts& cell = facts_of(e.node().op->name);
   const RecurrentSizes s = sizes_of(e.graph(), e.node());
-  if (s.T > most_steps) fail(cell.name, " '", e.node().name, "': ", s.T, " steps would be written out one by one, at most ", most_steps, " are: only the CPU has a kernel for all of them, and for the usual activations alone");
+  if (s.T > most_steps)
+    fail(cell.name, " '", e.node().name, "': ", s.T, " steps would be written out one by one, at most ", most_steps,
+         " are: only the CPU has a kernel for all of them, and for the usual activations alone");
   const DType dtype = e.type(e.x(0)).dtype;
   const Bias bias = biases(e, cell, s);
   const ValueId all = projected(e, cell, s, bias.of_products), lens = lengths(e, s.T), first_h = state(e, 5), first_c = state(e, 6);
@@ -184,7 +189,9 @@ std::vector<ValueId> expand_recurrent(ExpandContext& e) {
 
   std::vector<ValueId> goes_on(static_cast<std::size_t>(lens.present() ? s.T : 0));  // by step: whether a sequence has it
   for (std::size_t t = 0; t < goes_on.size(); ++t)
-    goes_on[t] = e.emit("Less", {e.graph().add_constant(concat(e.node().name, "/step"), Tensor::of<std::int32_t>(Shape{}, std::vector{static_cast<std::int32_t>(t)})), lens_of_rows});
+    goes_on[t] = e.emit("Less", {e.graph().add_constant(concat(e.node().name, "/step"),
+                                                        Tensor::of<std::int32_t>(Shape{}, std::vector{static_cast<std::int32_t>(t)})),
+                                 lens_of_rows});
   std::vector<ValueId> all_y, all_h, all_c;
   for (std::int64_t d = 0; d < s.D; ++d) {
     Direction direction(e, s, d);
@@ -212,7 +219,9 @@ std::vector<ValueId> expand_recurrent(ExpandContext& e) {
     if (wanted(1)) all_h.push_back(e.reshape(direction.h, {1, s.B, s.H}));
     if (wanted(2)) all_c.push_back(e.reshape(direction.c, {1, s.B, s.H}));
   }
-  const auto joined = [&](const std::vector<ValueId>& parts, std::int64_t axis) { return parts.empty() ? ValueId{} : parts.size() == 1 ? parts[0] : e.emit("Concat", parts, {{"axis", axis}}); };
+  const auto joined = [&](const std::vector<ValueId>& parts, std::int64_t axis) {
+    return parts.empty() ? ValueId{} : parts.size() == 1 ? parts[0] : e.emit("Concat", parts, {{"axis", axis}});
+  };
   return recurrent_outputs(e, joined(all_y, 1), joined(all_h, 0), joined(all_c, 0));
 }
 

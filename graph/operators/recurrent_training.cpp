@@ -73,7 +73,8 @@ void place_samples(PlaceContext& c, std::initializer_list<int> axes) {
   std::int64_t outer = 0;
   for (int i = 0; i < c.inputs(); ++i) {
     if (!c.split(i)) continue;
-    if (c.place(i).axis != axes.begin()[i]) c.fail("axis ", c.place(i).axis, " of its operand ", i, ' ', c.x(i), " is split, which it works on as a whole");
+    if (c.place(i).axis != axes.begin()[i])
+      c.fail("axis ", c.place(i).axis, " of its operand ", i, ' ', c.x(i), " is split, which it works on as a whole");
     if (outer != 0 && outer != c.place(i).outer) c.fail("its operands are not split alike");
     outer = c.place(i).outer;
   }
@@ -89,7 +90,8 @@ int states_of(const PlaceContext& c) { return facts_of(c.attributes().text("cell
 
 double recurrent_flops(const Graph& graph, const Node& n, int of_r, const Shape& steps, double products) {
   const Shape& r = graph[n.inputs[at(of_r)]].type.shape;
-  return 2 * products * static_cast<double>(steps.elements() / steps[steps.rank() - 1]) * static_cast<double>(r.elements()) / static_cast<double>(of_r == 0 ? r[0] : 1);
+  return 2 * products * static_cast<double>(steps.elements() / steps[steps.rank() - 1]) * static_cast<double>(r.elements()) /
+         static_cast<double>(of_r == 0 ? r[0] : 1);
 }
 
 }  // namespace
@@ -113,7 +115,8 @@ Operator recurrent_training() {
                 const bool lstm = g.attributes().text("cell") == "LSTM";
                 const int states = lstm ? 2 : 1;
                 const auto dy = [&](int i) { return g.has_dy(i) ? g.dy(i) : ValueId{}; };
-                std::vector<ValueId> inputs{g.x(1), g.y(states + 1), g.has_x(4) ? g.x(4) : ValueId{}, dy(0), dy(1), lstm ? dy(2) : ValueId{}};
+                std::vector<ValueId> inputs{g.x(1), g.y(states + 1), g.has_x(4) ? g.x(4) : ValueId{},
+                                            dy(0),  dy(1),           lstm ? dy(2) : ValueId{}};
                 while (!inputs.back().present()) inputs.pop_back();
                 const int outputs = 1 + states + (g.wants(5) ? 2 : g.wants(1) ? 1 : 0);
                 const std::vector<ValueId> d = g.emit("RecurrentBackward", std::move(inputs), g.attributes(), outputs);
@@ -125,7 +128,12 @@ Operator recurrent_training() {
               },
           .flops = [](const Graph& graph, const Node& n) { return recurrent_flops(graph, n, 1, graph[n.inputs[0]].type.shape, 1); },
           .precision = PrecisionRole::wide,
-          .operands = {{"products"}, {"R", OperandRole::matrix}, {"initial_h"}, {"initial_c"}, {"sequence_lens", OperandRole::index}, {"reset_bias", OperandRole::bias}}};
+          .operands = {{"products"},
+                       {"R", OperandRole::matrix},
+                       {"initial_h"},
+                       {"initial_c"},
+                       {"sequence_lens", OperandRole::index},
+                       {"reset_bias", OperandRole::bias}}};
 }
 
 // From the last step to the first: what the gates' sums get, and by Rᵀ the state before; dR is one product of all steps.

@@ -87,8 +87,12 @@ Folded fold_reduction(const FoldContext& c) {
 
 constexpr auto zero = []<class T>() { return T{0}; };
 constexpr auto one = []<class T>() { return T{1}; };
-constexpr auto highest = []<class T>() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); };
-constexpr auto lowest = []<class T>() { return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest(); };
+constexpr auto highest = []<class T>() {
+  return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+};
+constexpr auto lowest = []<class T>() {
+  return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+};
 // NaN stays.
 constexpr auto larger = [](auto y, auto x) { return y > x || y != y ? y : x; };
 constexpr auto smaller = [](auto y, auto x) { return y < x || y != y ? y : x; };
@@ -128,21 +132,25 @@ void mean_by_parts(PartsContext& c) {
 
 Operator reduce_mean() {
   return {.name = "ReduceMean",
-          .since = {1, 11, 13, 18}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
+          .since = {1, 11, 13, 18},
+          .inputs = {1, 2},
+          .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
           .by_parts = mean_by_parts,
           .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
-                const double n = static_cast<double>(g.shape(g.x()).elements()) / static_cast<double>(std::max<std::int64_t>(1, g.shape(g.dy()).elements()));
+                const double n = static_cast<double>(g.shape(g.x()).elements()) /
+                                 static_cast<double>(std::max<std::int64_t>(1, g.shape(g.dy()).elements()));
                 g.set_dx(g.broadcast_to(keep(g, g.mul(g.dy(), 1 / n)), g.shape(g.x())));
               },
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceMean"); },
           .fold = fold_reduction<zero, plus, [](auto y, auto n) { return y / n; }>,
           .flops = flops_an_element<1>,
           .static_operands = {{1, "axes"}},
-          .precision = PrecisionRole::wide, .operands = {{"data"}}};
+          .precision = PrecisionRole::wide,
+          .operands = {{"data"}}};
 }
 
 Operator reduce_max() {
@@ -277,15 +285,28 @@ void infer_arg(InferContext& c) {
 }  // namespace
 
 // Place of the largest element along axis: the first of equals, or the last with select_last_index
-Operator arg_max() { return {.name = "ArgMax", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient,
-          .precision = PrecisionRole::wide, .operands = {{"data"}}}; }
+Operator arg_max() {
+  return {.name = "ArgMax",
+          .since = {1, 11, 12, 13},
+          .types = {{"T", types::numbers}},
+          .infer = infer_arg,
+          .follow = follow_reduction,
+          .differentiate = zero_gradient,
+          .precision = PrecisionRole::wide,
+          .operands = {{"data"}}};
+}
 
 // Place of the largest of −x
 Operator arg_min() {
-  return {.name = "ArgMin", .since = {1, 11, 12, 13}, .types = {{"T", types::numbers}}, .infer = infer_arg, .follow = follow_reduction, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
-            return {e.emit("ArgMax", {e.neg(e.x())}, e.attributes())};
-          },
-          .precision = PrecisionRole::parts, .operands = {{"data"}}};
+  return {.name = "ArgMin",
+          .since = {1, 11, 12, 13},
+          .types = {{"T", types::numbers}},
+          .infer = infer_arg,
+          .follow = follow_reduction,
+          .differentiate = zero_gradient,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.emit("ArgMax", {e.neg(e.x())}, e.attributes())}; },
+          .precision = PrecisionRole::parts,
+          .operands = {{"data"}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -22,7 +22,8 @@ std::int64_t positive(const InferContext& c, std::int64_t n, const char* name) {
 void follow_regions(FollowContext& c) {
   if (c.attributes().has("regions") && c.place() == BatchPlace{.axis = 0}) {
     if (!c.place(1).present()) c.repeat(1, 0, 1);
-    if (c.place(1).present() && c.place(1) != BatchPlace{.axis = 0}) c.fail("its operands hold the samples at different places: samples would meet");
+    if (c.place(1).present() && c.place(1) != BatchPlace{.axis = 0})
+      c.fail("its operands hold the samples at different places: samples would meet");
     return c.set(0, {.axis = 0});
   }
   c.fail("its regions take from any of the images, so they cannot be followed sample by sample: train at the batch of the file");
@@ -45,7 +46,8 @@ void infer_roi_align(InferContext& c) {
   a.set("mode", a.text("mode", "avg"));
   if (a.text("mode") != "avg" && a.text("mode") != "max") c.fail("mode is '", a.text("mode"), "', expected avg or max");
   const std::string where = a.text("coordinate_transformation_mode", "half_pixel");
-  if (where != "half_pixel" && where != "output_half_pixel") c.fail("coordinate_transformation_mode is '", where, "', expected half_pixel or output_half_pixel");
+  if (where != "half_pixel" && where != "output_half_pixel")
+    c.fail("coordinate_transformation_mode is '", where, "', expected half_pixel or output_half_pixel");
   a.set("coordinate_transformation_mode", where);
   a.set("output_height", positive(c, a.integer("output_height", 1), "output_height"));
   a.set("output_width", positive(c, a.integer("output_width", 1), "output_width"));
@@ -82,7 +84,8 @@ std::int64_t most_samples(const Tensor& rois, int k, double scale, std::int64_t 
 // In the regions' own type and in the order of others' implementations: whether a place is just within an image, and how many samples
 // a bin takes, hang on roundings. `ratio` 0: as many as a bin is elements long, at most `most`; the samples beyond a bin's own lie far
 // outside, where nothing counts.
-BinPlaces bin_places(ExpandContext& e, ValueId begin, ValueId end, std::int64_t size, std::int64_t bins, std::int64_t ratio, std::int64_t most, bool half_pixel) {
+BinPlaces bin_places(ExpandContext& e, ValueId begin, ValueId end, std::int64_t size, std::int64_t bins, std::int64_t ratio,
+                     std::int64_t most, bool half_pixel) {
   const DType dtype = e.type(begin).dtype;
   const auto number = [&](double v) { return e.scalar(v, dtype); };
   ValueId length = e.sub(end, begin);
@@ -131,12 +134,13 @@ std::vector<ValueId> expand_roi_align(ExpandContext& e) {
   const auto [by, ty] = axis(1, height, width, rows);    // [R, rows, samples, 2]
   const auto [bx, tx] = axis(0, width, 1, columns);      // [R, columns, samples, 2]
   if (const double all = 4.0 * static_cast<double>(regions * rows * columns) * static_cast<double>(by.samples * bx.samples); all > 1 << 27)
-    fail("RoiAlign '", e.node().name, "': with sampling_ratio 0 and regions that are ", known ? "as long as these" : "not known before", " a bin takes up to ", by.samples, " x ", bx.samples,
-         " samples, together ", all, " elements; give it a sampling_ratio");
+    fail("RoiAlign '", e.node().name, "': with sampling_ratio 0 and regions that are ", known ? "as long as these" : "not known before",
+         " a bin takes up to ", by.samples, " x ", bx.samples, " samples, together ", all, " elements; give it a sampling_ratio");
   // [R, rows, 1, samples, 1, 2, 1] with [R, 1, columns, 1, samples, 1, 2], and from where a region's image begins
   const Shape down{regions, rows, 1, by.samples, 1, 2, 1}, right{regions, 1, columns, 1, bx.samples, 1, 2};
-  const ValueId image = own ? e.scalar(0, DType::float64)
-                            : e.reshape(e.mul(cast(e, e.x(2), DType::float64), static_cast<double>(pixels)), Shape{regions, 1, 1, 1, 1, 1, 1});
+  const ValueId image =
+      own ? e.scalar(0, DType::float64)
+          : e.reshape(e.mul(cast(e, e.x(2), DType::float64), static_cast<double>(pixels)), Shape{regions, 1, 1, 1, 1, 1, 1});
   const ValueId within_image = e.add(e.reshape(ty.index, down), e.reshape(tx.index, right));
   const ValueId inside = e.emit("GreaterOrEqual", {within_image, e.scalar(0, DType::float64)});
   const ValueId index = cast(e, e.emit("Where", {inside, e.add(within_image, image), e.scalar(-1, DType::float64)}), DType::int64);
@@ -147,17 +151,21 @@ std::vector<ValueId> expand_roi_align(ExpandContext& e) {
   if (a.text("mode") == "avg") {
     const ValueId count = e.emit("Max", {e.mul(by.count, bx.count), e.scalar(1, weights)});
     weight = e.div(weight, e.reshape(count, Shape{regions, 1, 1, 1, 1, 1, 1}));
-    return {back(sample_rows(e, pixel_rows, e.reshape(index, Shape{lists, places, taps}), e.reshape(weight, Shape{lists, places, taps}), true))};
+    return {back(
+        sample_rows(e, pixel_rows, e.reshape(index, Shape{lists, places, taps}), e.reshape(weight, Shape{lists, places, taps}), true))};
   }
   // The largest of all weighted elements; one outside counts 0, one that does not count nothing.
-  const ValueId all = e.reshape(sample_rows(e, pixel_rows, e.reshape(index, Shape{lists, places * taps, 1}), e.reshape(weight, Shape{lists, places * taps, 1}), true), Shape{regions, rows * columns, taps, channels});
+  const ValueId all = e.reshape(
+      sample_rows(e, pixel_rows, e.reshape(index, Shape{lists, places * taps, 1}), e.reshape(weight, Shape{lists, places * taps, 1}), true),
+      Shape{regions, rows * columns, taps, channels});
   if (a.integer("sampling_ratio") > 0) return {back(e.emit("ReduceMax", {all}, {{"axes", Ints{2}}, {"keepdims", std::int64_t{0}}}))};
   const auto taken = [&](const BinPlaces& p, const Shape& shape) {
     return e.reshape(e.emit("Less", {constant_along(e, counted(p.samples, 0), 1, 2, weights), p.count}), shape);
   };
   const ValueId counts = e.emit("And", {taken(by, {regions, 1, by.samples, 1, 1}), taken(bx, {regions, 1, 1, bx.samples, 1})});
   const ValueId four = e.reshape(e.broadcast_to(counts, Shape{regions, 1, by.samples, bx.samples, 4}), Shape{regions, 1, taps, 1});
-  const ValueId largest = e.emit("ReduceMax", {e.emit("Where", {four, all, e.scalar(std::numeric_limits<float>::lowest() / 4, x.dtype)})}, {{"axes", Ints{2}}, {"keepdims", std::int64_t{0}}});
+  const ValueId largest = e.emit("ReduceMax", {e.emit("Where", {four, all, e.scalar(std::numeric_limits<float>::lowest() / 4, x.dtype)})},
+                                 {{"axes", Ints{2}}, {"keepdims", std::int64_t{0}}});
   const ValueId any = e.reshape(e.emit("Greater", {e.mul(by.count, bx.count), e.scalar(0, weights)}), Shape{regions, 1, 1});
   return {back(e.emit("Where", {any, largest, e.scalar(0, x.dtype)}))};
 }
@@ -183,7 +191,8 @@ ValueId bin_members(ExpandContext& e, ValueId first, ValueId last, std::int64_t 
   const auto wide = [&](ValueId v) { return e.reshape(v, Shape{regions, 1, 1}); };
   const ValueId length = e.emit("Max", {e.add(e.sub(last, first), 1.0), e.scalar(1, DType::float64)});
   const auto edge = [&](double number) {  // of bin 0, 1, ...; whole numbers stay what they are, as they are divided last
-    return e.div(e.mul(wide(length), constant_along(e, counted(bins, number), 1, 3, DType::float64)), e.scalar(static_cast<double>(bins), DType::float64));
+    return e.div(e.mul(wide(length), constant_along(e, counted(bins, number), 1, 3, DType::float64)),
+                 e.scalar(static_cast<double>(bins), DType::float64));
   };
   const ValueId begin = e.add(e.emit("Floor", {edge(0)}), wide(first)), end = e.add(e.emit("Ceil", {edge(1)}), wide(first));
   const ValueId element = constant_along(e, counted(size, 0), 2, 3, DType::float64);
@@ -199,14 +208,19 @@ std::vector<ValueId> expand_max_roi_pool(ExpandContext& e) {
   const auto corner = [&](int i) {  // to the next element, halves up: of float32 products, on whose rounding that hangs
     return cast(e, e.emit("Floor", {e.add(e.mul(column(e, rois, i), e.attributes().real("spatial_scale")), 0.5)}), DType::float64);
   };
-  const ValueId in_rows = bin_members(e, corner(2), corner(4), height, pooled[0]), in_columns = bin_members(e, corner(1), corner(3), width, pooled[1]);
-  const ValueId images = e.emit("Gather", {e.x(0), e.reshape(cast(e, column(e, rois, 0), DType::int64), Shape{regions})}, {{"axis", std::int64_t{0}}});
+  const ValueId in_rows = bin_members(e, corner(2), corner(4), height, pooled[0]),
+                in_columns = bin_members(e, corner(1), corner(3), width, pooled[1]);
+  const ValueId images =
+      e.emit("Gather", {e.x(0), e.reshape(cast(e, column(e, rois, 0), DType::int64), Shape{regions})}, {{"axis", std::int64_t{0}}});
   const ValueId nothing = e.scalar(std::numeric_limits<float>::lowest() / 4, x.dtype);
   const auto largest = [&](ValueId members, const Shape& mask, ValueId values, std::int64_t axis) {
-    return e.emit("ReduceMax", {e.emit("Where", {e.reshape(members, mask), values, nothing})}, {{"axes", Ints{axis}}, {"keepdims", std::int64_t{0}}});
+    return e.emit("ReduceMax", {e.emit("Where", {e.reshape(members, mask), values, nothing})},
+                  {{"axes", Ints{axis}}, {"keepdims", std::int64_t{0}}});
   };
-  const ValueId by_rows = largest(in_rows, {regions, 1, pooled[0], height, 1}, e.reshape(images, Shape{regions, channels, 1, height, width}), 3);
-  const ValueId y = largest(in_columns, {regions, 1, 1, pooled[1], width}, e.reshape(by_rows, Shape{regions, channels, pooled[0], 1, width}), 4);
+  const ValueId by_rows =
+      largest(in_rows, {regions, 1, pooled[0], height, 1}, e.reshape(images, Shape{regions, channels, 1, height, width}), 3);
+  const ValueId y =
+      largest(in_columns, {regions, 1, 1, pooled[1], width}, e.reshape(by_rows, Shape{regions, channels, pooled[0], 1, width}), 4);
   return {e.emit("Where", {e.emit("Greater", {y, e.mul(nothing, 0.5)}), y, e.scalar(0, x.dtype)})};
 }
 

@@ -114,7 +114,8 @@ double resample_flops(const Graph& graph, const Node& n) {
   for (int axis = 0; axis < 2; ++axis) {
     const int first = 1 + operands_of_axis * axis;
     if (is_given(n, first))
-      each += 2.0 * static_cast<double>(graph[n.inputs[at(first + 1)]].type.shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, graph[n.inputs[at(first)]].type.shape.elements() - 1));
+      each += 2.0 * static_cast<double>(graph[n.inputs[at(first + 1)]].type.shape.elements()) /
+              static_cast<double>(std::max<std::int64_t>(1, graph[n.inputs[at(first)]].type.shape.elements() - 1));
   }
   return each * static_cast<double>(graph[n.outputs[0]].type.shape.elements());
 }
@@ -128,7 +129,9 @@ ValueId emit_resample(GraphBuilder& b, ValueId x, int axis, const ResampleTable&
     if (!t) continue;
     inputs.push_back(known(b, t->starts));
     inputs.push_back(known(b, t->index));
-    inputs.push_back(t->weight.empty() ? ValueId{} : b.graph().add_constant("weight", Tensor::of<double>(Shape{std::ssize(t->weight)}, t->weight).cast(dtype)));
+    inputs.push_back(t->weight.empty()
+                         ? ValueId{}
+                         : b.graph().add_constant("weight", Tensor::of<double>(Shape{std::ssize(t->weight)}, t->weight).cast(dtype)));
   }
   while (!inputs.back().present()) inputs.pop_back();
   return b.emit("Resample", std::move(inputs), {{"axis", std::int64_t{axis}}});

@@ -96,7 +96,8 @@ Operator reshape() {
 
 Operator flatten() {
   return {.name = "Flatten",
-          .since = {1, 9, 11, 13, 21, 23, 24, 25}, .types = {{"T", types::stored}},
+          .since = {1, 9, 11, 13, 21, 23, 24, 25},
+          .types = {{"T", types::stored}},
           .infer =
               [](InferContext& c) {
                 const int rank = c.shape(0).rank();
@@ -107,7 +108,9 @@ Operator flatten() {
                 c.set_output(0, c.input(0).dtype, flattened(c.shape(0), positive));
               },
           .follow = follow_flatten,
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), flattened(e.shape(e.x()), e.attributes().integer("axis")))}; },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.reshape(e.x(), flattened(e.shape(e.x()), e.attributes().integer("axis")))};
+          },
           .fold = fold_reshape,
           .precision = PrecisionRole::parts,
           .operands = {{"input", OperandRole::unchanged}}};
@@ -115,7 +118,9 @@ Operator flatten() {
 
 Operator squeeze() {
   return {.name = "Squeeze",
-          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::stored}, {"I", types::integers_64}},
+          .since = {1, 11, 13, 21, 23, 24, 25},
+          .inputs = {1, 2},
+          .types = {{"T", types::stored}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);
@@ -133,7 +138,9 @@ Operator squeeze() {
                 c.set_output(0, c.input(0).dtype, squeezed(x, axes));
               },
           .follow = follow_squeeze,
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), squeezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.reshape(e.x(), squeezed(e.shape(e.x()), e.attributes().ints("axes")))};
+          },
           .fold = fold_reshape,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::parts,
@@ -142,7 +149,9 @@ Operator squeeze() {
 
 Operator unsqueeze() {
   return {.name = "Unsqueeze",
-          .since = {1, 11, 13, 21, 23, 24, 25}, .inputs = {1, 2}, .types = {{"T", types::stored}, {"I", types::integers_64}},
+          .since = {1, 11, 13, 21, 23, 24, 25},
+          .inputs = {1, 2},
+          .types = {{"T", types::stored}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 if (!c.attributes().has("axes")) c.fail("axes must be known when the plan is made");
@@ -152,7 +161,9 @@ Operator unsqueeze() {
                 c.set_output(0, c.input(0).dtype, unsqueezed(c.shape(0), axes));
               },
           .follow = follow_unsqueeze,
-          .expand = [](ExpandContext& e) -> std::vector<ValueId> { return {e.reshape(e.x(), unsqueezed(e.shape(e.x()), e.attributes().ints("axes")))}; },
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+            return {e.reshape(e.x(), unsqueezed(e.shape(e.x()), e.attributes().ints("axes")))};
+          },
           .fold = fold_reshape,
           .static_operands = {{1, "axes"}},
           .precision = PrecisionRole::parts,

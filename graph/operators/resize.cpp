@@ -31,7 +31,9 @@ constexpr Coordinates coordinates[] = {
     {"asymmetric", [](const Axis& a, double i) { return i * a.numerator / a.denominator; }},
     {"half_pixel", half_pixel},
     {"half_pixel_symmetric",
-     [](const Axis& a, double i) { return static_cast<double>(a.n) / 2 * (1 - static_cast<double>(a.size) / width(a)) + half_pixel(a, i); }},
+     [](const Axis& a, double i) {
+       return static_cast<double>(a.n) / 2 * (1 - static_cast<double>(a.size) / width(a)) + half_pixel(a, i);
+     }},
     {"pytorch_half_pixel", [](const Axis& a, double i) { return a.size == 1 ? 0 : half_pixel(a, i); }},
     {"tf_crop_and_resize",
      [](const Axis& a, double i) {
@@ -115,7 +117,8 @@ AxisTable make_table(const Axis& axis, const Attributes& a) {
   for (std::int64_t i = 0; i < axis.size; ++i) {
     const double place = place_of.place(axis, static_cast<double>(i));
     made.outside.push_back(crops && (place < 0 || place > last));
-    if (!made.outside.back() && filter) add_filtered(made.table, *filter, place, axis.n, stretch, a.real("cubic_coeff_a"), a.integer("exclude_outside") != 0);
+    if (!made.outside.back() && filter)
+      add_filtered(made.table, *filter, place, axis.n, stretch, a.real("cubic_coeff_a"), a.integer("exclude_outside") != 0);
     if (!made.outside.back() && !filter) made.table.add(static_cast<std::int64_t>(std::clamp(nearest.round(place), 0.0, last)));
     made.table.end_entry();
   }
@@ -142,11 +145,13 @@ void settle_formula(InferContext& c) {
   Attributes& a = c.node().attributes;
   const auto choose = [&](const char* name, const char* absent, const auto& rows, const char* expected) {
     const std::string text = a.text(name, absent);
-    if (!row_of(rows, text) && !(std::string_view(name) == "mode" && text == "nearest")) c.fail(name, " is '", text, "', expected ", expected);
+    if (!row_of(rows, text) && !(std::string_view(name) == "mode" && text == "nearest"))
+      c.fail(name, " is '", text, "', expected ", expected);
     a.set(name, text);
   };
   choose("mode", "nearest", filters, "nearest, linear or cubic");
-  choose("coordinate_transformation_mode", "half_pixel", coordinates, "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric or tf_crop_and_resize");
+  choose("coordinate_transformation_mode", "half_pixel", coordinates,
+         "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric or tf_crop_and_resize");
   choose("nearest_mode", "round_prefer_floor", nearest_modes, "round_prefer_floor, round_prefer_ceil, floor or ceil");
   a.set("antialias", a.integer("antialias", 0));
   a.set("exclude_outside", a.integer("exclude_outside", 0));
@@ -165,16 +170,19 @@ void infer_resize(InferContext& c) {
   const Floats scales = floats_of(c, "scales"), roi = floats_of(c, "roi");
   const Ints sizes = static_ints(a, "sizes", {});
   const auto expect_length = [&](const char* name, std::ptrdiff_t length, std::size_t each) {
-    if (length != 0 && length != static_cast<std::ptrdiff_t>(each * axes.size())) c.fail(name, " has ", length, " entries, expected ", each * axes.size());
+    if (length != 0 && length != static_cast<std::ptrdiff_t>(each * axes.size()))
+      c.fail(name, " has ", length, " entries, expected ", each * axes.size());
   };
   expect_length("scales", std::ssize(scales), 1);
   expect_length("sizes", std::ssize(sizes), 1);
   const bool crops = a.text("coordinate_transformation_mode") == "tf_crop_and_resize";
   if (crops) expect_length("roi", std::ssize(roi), 2);
   if (crops && roi.empty() && !axes.empty()) c.fail("tf_crop_and_resize needs roi");
-  if (scales.empty() && sizes.empty() && !axes.empty()) c.fail("neither scales nor sizes are given, or they are computed from data; they must be known when the plan is made");
+  if (scales.empty() && sizes.empty() && !axes.empty())
+    c.fail("neither scales nor sizes are given, or they are computed from data; they must be known when the plan is made");
   const std::string policy = a.text("keep_aspect_ratio_policy", "stretch");
-  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") c.fail("keep_aspect_ratio_policy is '", policy, "', expected stretch, not_larger or not_smaller");
+  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
+    c.fail("keep_aspect_ratio_policy is '", policy, "', expected stretch, not_larger or not_smaller");
 
   Shape y = x;
   Floats all_scales(at(x.rank()), 1), parts(at(2 * x.rank()), 0);
@@ -185,7 +193,8 @@ void infer_resize(InferContext& c) {
     const double n = static_cast<double>(x[axis]);
     if (!scales.empty() && !(scales[k] > 0 && scales[k] < 1e9F)) c.fail("scales holds ", scales[k], " for axis ", axis);
     if (!sizes.empty() && (sizes[k] < 0 || sizes[k] >= std::int64_t{1} << 31)) c.fail("sizes holds ", sizes[k], " for axis ", axis);
-    if (!sizes.empty() && !scales.empty() && std::abs(scales[k] * n - static_cast<double>(sizes[k])) > 1) c.fail("both scales and sizes are given, and they differ");
+    if (!sizes.empty() && !scales.empty() && std::abs(scales[k] * n - static_cast<double>(sizes[k])) > 1)
+      c.fail("both scales and sizes are given, and they differ");
     const double size = sizes.empty() ? std::floor(static_cast<float>(x[axis]) * scales[k]) : static_cast<double>(sizes[k]);
     if (!(size < 2147483648.0)) c.fail("axis ", axis, " of ", x, " times ", scales[k], " is too long");
     y[axis] = static_cast<std::int64_t>(size);
@@ -264,7 +273,9 @@ std::vector<ValueId> expand_resize(ExpandContext& e) {
     if (outside || !made.table.is_identity(s.n)) axes.push_back({axis, std::move(made), s.scale});
   }
   if (axes.empty()) return {e.x()};
-  const DType computed = a.text("mode") == "nearest" || is_float(x.dtype) ? x.dtype : size_of(x.dtype) < 4 ? DType::float32 : DType::float64;
+  const DType computed = a.text("mode") == "nearest" || is_float(x.dtype) ? x.dtype
+                         : size_of(x.dtype) < 4                           ? DType::float32
+                                                                          : DType::float64;
   ValueId y = cast(e, e.x(), computed);
 
   // Neighbours together; first what makes the tensor small.
@@ -277,7 +288,8 @@ std::vector<ValueId> expand_resize(ExpandContext& e) {
   }
   const auto growth = [](const auto& step) { return step[0]->growth * (step.size() > 1 ? step[1]->growth : 1); };
   std::stable_sort(steps.begin(), steps.end(), [&](const auto& s, const auto& t) { return growth(s) < growth(t); });
-  for (const auto& step : steps) y = emit_resample(e, y, step[0]->axis, step[0]->made.table, step.size() > 1 ? &step[1]->made.table : nullptr);
+  for (const auto& step : steps)
+    y = emit_resample(e, y, step[0]->axis, step[0]->made.table, step.size() > 1 ? &step[1]->made.table : nullptr);
 
   if (const double value = a.real("extrapolation_value"); value != 0) {
     Tensor mask = outside_mask(axes, x.shape.rank());
@@ -292,7 +304,8 @@ std::vector<ValueId> expand_resize(ExpandContext& e) {
 void follow_resize(FollowContext& c) {
   const int axis = c.place().axis;
   const Axis s = axis_of_node(c.x(), c.attributes(), axis);
-  if (s.n != s.size || (c.attributes().has("roi") && (s.begin != 0 || s.end != 1))) c.fail("it resizes axis ", axis, " of ", c.x(), ", which holds the samples");
+  if (s.n != s.size || (c.attributes().has("roi") && (s.begin != 0 || s.end != 1)))
+    c.fail("it resizes axis ", axis, " of ", c.x(), ", which holds the samples");
   c.set(0, c.place());
 }
 
@@ -301,12 +314,15 @@ void follow_resize(FollowContext& c) {
 // y = x resized to `sizes`, or by `scales`, along `axes`
 Operator resize() {
   return {.name = "Resize",
-          .since = {10, 11, 13, 18, 19}, .inputs = {1, 4}, .types = {{"T1", types::all}, {"T2", types::floats}, {"tensor(float)", types::floats}, {"tensor(int64)", types::integers_64}},
+          .since = {10, 11, 13, 18, 19},
+          .inputs = {1, 4},
+          .types = {{"T1", types::all}, {"T2", types::floats}, {"tensor(float)", types::floats}, {"tensor(int64)", types::integers_64}},
           .infer = infer_resize,
           .follow = follow_resize,
           .expand = expand_resize,
           .static_operands = {{1, "roi"}, {2, "scales"}, {3, "sizes"}},
-          .precision = PrecisionRole::parts, .operands = {{"X"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -76,7 +76,8 @@ void infer_rotary(InferContext& c) {
   if (c.has_input(o.positions)) {
     const Shape& at = c.shape(o.positions);
     expect_rank(c, o.cosine, 2);
-    if (at != Shape{x[0], tokens} && at != Shape{1, tokens} && !(o.positions == 1 && at == Shape{1})) c.fail("position_ids is ", at, ", expected ", Shape{x[0], tokens});
+    if (at != Shape{x[0], tokens} && at != Shape{1, tokens} && !(o.positions == 1 && at == Shape{1}))
+      c.fail("position_ids is ", at, ", expected ", Shape{x[0], tokens});
     if (at.elements() == 1 && tokens > table[0]) c.fail("cos_cache is ", table, " and there are ", tokens, " tokens");
   } else if (table != Shape{x[0], tokens, turned / 2} && table != Shape{1, tokens, turned / 2}) {
     c.fail("cos_cache is ", table, ", expected ", Shape{x[0], tokens, turned / 2}, " where position_ids is left out");
@@ -95,8 +96,11 @@ template <Operands o>
 std::vector<ValueId> expand_rotary(ExpandContext& e) {
   const Attributes& a = e.attributes();
   const Shape x = e.shape(e.x());
-  const auto row = [&](int table) { return e.has_x(o.positions) ? rows_at(e, e.x(table), e.x(o.positions), x.rank() == 4 ? x[2] : x[1]) : e.x(table); };
-  const ValueId y = rotate(e, e.x(), row(o.cosine), row(o.sine), {a.integer("num_heads"), a.integer("rotary_embedding_dim", 0), a.integer("interleaved", 0) != 0});
+  const auto row = [&](int table) {
+    return e.has_x(o.positions) ? rows_at(e, e.x(table), e.x(o.positions), x.rank() == 4 ? x[2] : x[1]) : e.x(table);
+  };
+  const ValueId y = rotate(e, e.x(), row(o.cosine), row(o.sine),
+                           {a.integer("num_heads"), a.integer("rotary_embedding_dim", 0), a.integer("interleaved", 0) != 0});
   const double scale = static_cast<double>(a.real("scale", 1));
   return {scale == 1 || o.positions != 1 ? y : e.mul(y, scale)};
 }
@@ -106,23 +110,29 @@ std::vector<ValueId> expand_rotary(ExpandContext& e) {
 // (x₁, x₂) by pairs → (cos·x₁ − sin·x₂, sin·x₁ + cos·x₂), the angles by the tokens' positions
 Operator rotary_embedding() {
   return {.name = "RotaryEmbedding",
-          .since = {23}, .inputs = {3, 4}, .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"M", types::integers_64}},
+          .since = {23},
+          .inputs = {3, 4},
+          .types = {{"T", types::floats}, {"T", types::floats}, {"T", types::floats}, {"M", types::integers_64}},
           .infer = infer_rotary<of_onnx>,
           .follow = follow_rotary<of_onnx>,
           .expand = expand_rotary<of_onnx>,
           .precision = PrecisionRole::parts,
-          .operands = {{"X"}, {"cos_cache", OperandRole::constant}, {"sin_cache", OperandRole::constant}, {"position_ids", OperandRole::index}}};
+          .operands = {
+              {"X"}, {"cos_cache", OperandRole::constant}, {"sin_cache", OperandRole::constant}, {"position_ids", OperandRole::index}}};
 }
 
 Operator microsoft_rotary_embedding() {
   return {.name = "RotaryEmbedding",
           .domain = "com.microsoft",
-          .since = {1}, .inputs = {4, 4}, .types = {{"T", types::floats}, {"M", types::integers_64}, {"T", types::floats}},
+          .since = {1},
+          .inputs = {4, 4},
+          .types = {{"T", types::floats}, {"M", types::integers_64}, {"T", types::floats}},
           .infer = infer_rotary<of_microsoft>,
           .follow = follow_rotary<of_microsoft>,
           .expand = expand_rotary<of_microsoft>,
           .precision = PrecisionRole::parts,
-          .operands = {{"input"}, {"position_ids", OperandRole::index}, {"cos_cache", OperandRole::constant}, {"sin_cache", OperandRole::constant}}};
+          .operands = {
+              {"input"}, {"position_ids", OperandRole::index}, {"cos_cache", OperandRole::constant}, {"sin_cache", OperandRole::constant}}};
 }
 
 }  // namespace operator_rows

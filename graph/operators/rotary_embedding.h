@@ -11,7 +11,8 @@ struct Rotation {
 };
 // x [samples, heads, tokens, width] or [samples, tokens, heads · width], by angles [samples or 1, tokens, half].
 ValueId rotate(GraphBuilder& b, ValueId x, ValueId cosine, ValueId sine, const Rotation& rotation);
-// Rows of a table of angles: those at `positions` [samples, tokens]; from the one position that it holds on; or, where it is absent, the first.
+// Rows of a table of angles: those at `positions` [samples, tokens]; from the one position that it holds on; or, where it is absent, the
+// first.
 ValueId rows_at(GraphBuilder& b, ValueId table, ValueId positions, std::int64_t tokens);
 
 }  // namespace tandem

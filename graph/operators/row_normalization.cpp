@@ -87,7 +87,8 @@ void place_split_rows(PlaceContext& c, std::initializer_list<int> like_x) {
 }  // namespace
 
 // y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
-// is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits, or the sum of float32 and an operand of 16. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
+// is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits, or the sum of float32 and an operand of
+// 16. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
 Operator row_normalization() {
   return {.name = "RowNormalization",
           .domain = "tandem",
@@ -111,7 +112,10 @@ Operator row_normalization() {
                 }
                 std::vector<ValueId> inputs{g.dy(0), sums ? g.y(3) : g.x(0), g.has_x(1) ? g.x(1) : ValueId{}, g.y(1), g.y(2)};
                 if (sums && g.has_dy(3)) inputs.push_back(g.dy(3));
-                const std::vector<ValueId> d = g.emit("RowNormalizationBackward", std::move(inputs), g.attributes(), g.wants(2) ? 3 : g.wants(1) ? 2 : 1);
+                const std::vector<ValueId> d = g.emit("RowNormalizationBackward", std::move(inputs), g.attributes(),
+                                                      g.wants(2)   ? 3
+                                                      : g.wants(1) ? 2
+                                                                   : 1);
                 for (const int i : {0, 3})
                   if (g.wants(i)) g.set_dx(i, d[0]);
                 for (const int i : {1, 2})

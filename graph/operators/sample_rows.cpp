@@ -55,8 +55,10 @@ Operator sample_rows() {
           .place = place_by_first_axis,
           .differentiate =
               [](GradientContext& g) {
-                if (g.wants(0)) g.set_dx(0, g.emit("SampleRowsBackwardData", {g.dy(), g.x(1), g.x(2)}, {{"input_shape", g.shape(g.x(0)).dims}}));
-                if (g.wants(2) && g.attributes().integer("fixed_weights") == 0) g.set_dx(2, g.emit("SampleRowsBackwardWeights", {g.x(0), g.dy(), g.x(1)}));
+                if (g.wants(0))
+                  g.set_dx(0, g.emit("SampleRowsBackwardData", {g.dy(), g.x(1), g.x(2)}, {{"input_shape", g.shape(g.x(0)).dims}}));
+                if (g.wants(2) && g.attributes().integer("fixed_weights") == 0)
+                  g.set_dx(2, g.emit("SampleRowsBackwardWeights", {g.x(0), g.dy(), g.x(1)}));
               },
           .flops = [](const Graph& graph, const Node& n) { return sampling_flops(graph, n, 1); },
           .precision = PrecisionRole::follows,

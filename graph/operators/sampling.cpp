@@ -61,14 +61,17 @@ Taps taps_at(GraphBuilder& b, ValueId place, const TapAxis& axis, TapMode mode, 
     const ValueId before = b.emit("Floor", {place}), t = b.sub(place, before);
     index = b.add(before, constant_row(b, kernel.offsets, dtype));
     ValueId weight = constant_row(b, kernel.powers.back(), dtype);
-    for (auto power = kernel.powers.rbegin() + 1; power != kernel.powers.rend(); ++power) weight = b.add(b.mul(weight, t), constant_row(b, *power, dtype));
+    for (auto power = kernel.powers.rbegin() + 1; power != kernel.powers.rend(); ++power)
+      weight = b.add(b.mul(weight, t), constant_row(b, *power, dtype));
     taps.weight = cast(b, weight, weights);
     if (mode == TapMode::cubic && outside == Outside::reflection) index = reflect(b, index, axis.low, axis.high);
   }
   const ValueId inside = clip(b, index, 0, last);
   if (outside != Outside::zeros) index = inside;
   taps.index = b.mul(inside, static_cast<double>(axis.stride));
-  if (outside == Outside::zeros) taps.index = b.emit("Where", {b.emit("Equal", {inside, index}), taps.index, b.scalar(-4.0 * static_cast<double>(axis.elements), dtype)});
+  if (outside == Outside::zeros)
+    taps.index =
+        b.emit("Where", {b.emit("Equal", {inside, index}), taps.index, b.scalar(-4.0 * static_cast<double>(axis.elements), dtype)});
   return taps;
 }
 

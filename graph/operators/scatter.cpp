@@ -80,7 +80,8 @@ void follow_alike(FollowContext& c, const BatchPlace& place, const int (&axes)[3
 }
 
 void follow_scatter_nd(FollowContext& c) {
-  const int b = static_cast<int>(c.attributes().integer("batch_dims")), last = c.x(1).rank() - 1, behind = b + static_cast<int>(c.x(1)[last]);
+  const int b = static_cast<int>(c.attributes().integer("batch_dims")), last = c.x(1).rank() - 1,
+            behind = b + static_cast<int>(c.x(1)[last]);
   const int first = c.place(0).present() ? 0 : c.place(1).present() ? 1 : 2;
   const BatchPlace place = c.place(first);
   if (place.axis < b) return follow_alike(c, place, {place.axis, place.axis, place.axis});
@@ -94,7 +95,8 @@ void follow_scatter_elements(FollowContext& c) {
   const BatchPlace place = c.place(first);
   if (place.axis == static_cast<int>(c.attributes().integer("axis")))
     c.fail("samples would write to the same: they lie along axis ", place.axis, " of input ", first, ' ', c.x(first));
-  if (c.x(0)[place.axis] != c.x(1)[place.axis]) c.fail("data ", c.x(0), " and indices ", c.x(1), " differ along axis ", place.axis, ", which holds the samples");
+  if (c.x(0)[place.axis] != c.x(1)[place.axis])
+    c.fail("data ", c.x(0), " and indices ", c.x(1), " differ along axis ", place.axis, ", which holds the samples");
   follow_alike(c, place, {place.axis, place.axis, place.axis});
 }
 
@@ -204,7 +206,8 @@ Operator scatter_elements() {
               [](InferContext& c) {
                 const Shape &x = c.shape(0), &indices = c.shape(1);
                 const int axis = axis_of(c, c.attributes().integer("axis", 0), x.rank());
-                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32) c.fail("indices are ", c.input(1), ", expected int32 or int64");
+                if (c.input(1).dtype != DType::int64 && c.input(1).dtype != DType::int32)
+                  c.fail("indices are ", c.input(1), ", expected int32 or int64");
                 settle_reduction(c);
                 expect_rank(c, 1, x.rank());
                 expect_shape(c, 2, indices);

@@ -50,7 +50,8 @@ void infer_compress(InferContext& c) {
   const Shape x = flat ? Shape{c.shape(0).elements()} : c.shape(0);
   const int axis = flat ? 0 : axis_of(c, a.integer("axis"), x.rank());
   const Tensor places = kept(a);
-  if (places.elements() > 0 && places.values<std::int64_t>().back() >= x[axis]) c.fail("condition keeps element ", places.values<std::int64_t>().back(), " of ", x[axis]);
+  if (places.elements() > 0 && places.values<std::int64_t>().back() >= x[axis])
+    c.fail("condition keeps element ", places.values<std::int64_t>().back(), " of ", x[axis]);
   if (!flat) a.set("axis", std::int64_t{axis});
   c.set_output(0, c.input(0).dtype, with_dim(x, axis, places.elements()));
 }
@@ -79,10 +80,12 @@ UniqueSlices unique_of(const Tensor& slices, std::int64_t n, bool sorted) {
   }
   if (!sorted) std::sort(groups.begin(), groups.end(), [](const Ints& a, const Ints& b) { return a[0] < b[0]; });
   const auto count = static_cast<std::int64_t>(groups.size());
-  UniqueSlices u{Tensor(TensorType{slices.dtype(), Shape{count, static_cast<std::int64_t>(size)}}), Tensor(TensorType{DType::int64, Shape{count}}),
-                 Tensor(TensorType{DType::int64, Shape{n}}), Tensor(TensorType{DType::int64, Shape{count}})};
+  UniqueSlices u{Tensor(TensorType{slices.dtype(), Shape{count, static_cast<std::int64_t>(size)}}),
+                 Tensor(TensorType{DType::int64, Shape{count}}), Tensor(TensorType{DType::int64, Shape{n}}),
+                 Tensor(TensorType{DType::int64, Shape{count}})};
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    std::copy_n(x.begin() + groups[g][0] * static_cast<std::ptrdiff_t>(size), size, u.y.write<T>().begin() + static_cast<std::ptrdiff_t>(g * size));
+    std::copy_n(x.begin() + groups[g][0] * static_cast<std::ptrdiff_t>(size), size,
+                u.y.write<T>().begin() + static_cast<std::ptrdiff_t>(g * size));
     u.first.write<std::int64_t>()[g] = groups[g][0];
     u.counts.write<std::int64_t>()[g] = static_cast<std::int64_t>(groups[g].size());
     for (const std::int64_t i : groups[g]) u.inverse.write<std::int64_t>()[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(g);
@@ -122,7 +125,10 @@ Operator non_zero() {
           .infer =
               [](InferContext& c) {
                 const Tensor* x = c.constant(0);
-                if (!x) c.fail("its operand must be known when the plan is made: how many elements are not zero is a shape. Multiply by the mask, or use Where, instead");
+                if (!x)
+                  c.fail(
+                      "its operand must be known when the plan is made: how many elements are not zero is a shape. Multiply by the mask, "
+                      "or use Where, instead");
                 c.set_output(0, places_of(*x).type());
               },
           .fold = [](const FoldContext& c) -> Folded { return std::vector{places_of(c.inputs[0])}; },
@@ -142,7 +148,8 @@ Operator compress() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const bool flat = !e.attributes().has("axis");
             const ValueId x = flat ? e.reshape(e.x(), Shape{e.shape(e.x()).elements()}) : e.x();
-            return {e.emit("Gather", {x, e.graph().add_constant(e.node().name + "/kept", kept(e.attributes()))}, {{"axis", flat ? std::int64_t{0} : e.attributes().integer("axis")}})};
+            return {e.emit("Gather", {x, e.graph().add_constant(e.node().name + "/kept", kept(e.attributes()))},
+                           {{"axis", flat ? std::int64_t{0} : e.attributes().integer("axis")}})};
           },
           .static_operands = {{1, "condition"}},
           .precision = PrecisionRole::parts,

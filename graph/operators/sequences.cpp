@@ -20,7 +20,8 @@ void follow_at(FollowContext& c, const BatchPlace& place, std::initializer_list<
   for (const int axis : axes) {
     if (c.has_input(i)) {
       const BatchPlace own{.axis = axis, .outer = place.outer};
-      if (c.place(i).present() && (axis < 0 || c.place(i) != own)) c.fail("its operands hold the samples at different places: samples would meet");
+      if (c.place(i).present() && (axis < 0 || c.place(i) != own))
+        c.fail("its operands hold the samples at different places: samples would meet");
       if (!c.place(i).present() && axis >= 0) c.repeat(i, axis, place.outer);
     }
     ++i;
@@ -47,7 +48,8 @@ void infer_tensor_scatter(InferContext& c) {
   if (axis == 0) c.fail("axis is 0, that of the batch");
   if (mode != "linear" && mode != "circular") c.fail("mode is '", mode, "', expected linear or circular");
   expect_rank(c, 1, cache.rank());
-  if (with_dim(update, axis, cache[axis]) != cache || update[axis] > cache[axis]) c.fail("update ", update, " does not fit into ", cache, " along axis ", axis);
+  if (with_dim(update, axis, cache[axis]) != cache || update[axis] > cache[axis])
+    c.fail("update ", update, " does not fit into ", cache, " along axis ", axis);
   if (c.has_input(2)) expect_shape(c, 2, Shape{cache[0]});
   a.set("axis", std::int64_t{axis});
   a.set("mode", mode);
@@ -58,16 +60,20 @@ void infer_max_unpool(InferContext& c) {
   Attributes& a = c.node().attributes;
   const Shape& x = c.shape(0);
   const int spatial = x.rank() - 2;
-  const Ints kernel = a.ints("kernel_shape"), strides = a.ints("strides", Ints(at(std::max(spatial, 0)), 1)), pads = a.ints("pads", Ints(at(std::max(2 * spatial, 0)), 0));
-  if (spatial < 1 || static_cast<int>(kernel.size()) != spatial || static_cast<int>(strides.size()) != spatial || static_cast<int>(pads.size()) != 2 * spatial)
-    c.fail("kernel_shape, strides and pads have ", kernel.size(), ", ", strides.size(), " and ", pads.size(), " entries for input 0 ", c.input(0));
+  const Ints kernel = a.ints("kernel_shape"), strides = a.ints("strides", Ints(at(std::max(spatial, 0)), 1)),
+             pads = a.ints("pads", Ints(at(std::max(2 * spatial, 0)), 0));
+  if (spatial < 1 || static_cast<int>(kernel.size()) != spatial || static_cast<int>(strides.size()) != spatial ||
+      static_cast<int>(pads.size()) != 2 * spatial)
+    c.fail("kernel_shape, strides and pads have ", kernel.size(), ", ", strides.size(), " and ", pads.size(), " entries for input 0 ",
+           c.input(0));
   expect_shape(c, 1, x);
   expect_dtype(c, 1, DType::int64);
   Shape pooled = x;
   for (int i = 0; i < spatial; ++i) {
     constexpr std::int64_t most = std::int64_t{1} << 30;
     const std::int64_t k = kernel[at(i)], s = strides[at(i)], before = pads[at(i)], behind = pads[at(i + spatial)];
-    if (x[i + 2] > most || k < 1 || k > most || s < 1 || s > most || before < 0 || before > most || behind < 0 || behind > most) c.fail("kernel_shape, strides and pads are ", Shape(kernel), ", ", Shape(strides), " and ", Shape(pads));
+    if (x[i + 2] > most || k < 1 || k > most || s < 1 || s > most || before < 0 || before > most || behind < 0 || behind > most)
+      c.fail("kernel_shape, strides and pads are ", Shape(kernel), ", ", Shape(strides), " and ", Shape(pads));
     pooled[i + 2] = (x[i + 2] - 1) * s + k - before - behind;
     if (pooled[i + 2] < 0) c.fail("pads ", Shape(pads), " leave nothing along axis ", i + 2);
   }
@@ -96,7 +102,8 @@ Operator reverse_sequence() {
               [](FollowContext& c) {
                 const int batch = static_cast<int>(c.attributes().integer("batch_axis"));
                 const BatchPlace place = c.place(0).present() ? c.place(0) : BatchPlace{.axis = batch, .outer = c.place(1).outer};
-                if (place.axis == static_cast<int>(c.attributes().integer("time_axis"))) c.fail("it reverses axis ", place.axis, " of ", c.x(), ", which holds the samples");
+                if (place.axis == static_cast<int>(c.attributes().integer("time_axis")))
+                  c.fail("it reverses axis ", place.axis, " of ", c.x(), ", which holds the samples");
                 follow_at(c, place, {place.axis, place.axis == batch ? 0 : -1});
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -123,7 +130,8 @@ Operator tensor_scatter() {
               [](FollowContext& c) {
                 BatchPlace place = c.place(0).present() ? c.place(0) : c.place(1);
                 if (!place.present()) place = c.place(2);
-                if (place.axis == static_cast<int>(c.attributes().integer("axis"))) c.fail("it writes along axis ", place.axis, " of ", c.x(), ", which holds the samples");
+                if (place.axis == static_cast<int>(c.attributes().integer("axis")))
+                  c.fail("it writes along axis ", place.axis, " of ", c.x(), ", which holds the samples");
                 follow_at(c, place, {place.axis, place.axis, place.axis == 0 ? 0 : -1});
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
@@ -131,7 +139,8 @@ Operator tensor_scatter() {
             const int axis = static_cast<int>(e.attributes().integer("axis"));
             ValueId to = count_along(e, update[axis], axis, cache.rank());
             if (e.has_x(2)) to = e.add(e.reshape(e.x(2), with_dim(Shape(Ints(at(cache.rank()), 1)), 0, cache[0])), to);
-            if (e.attributes().text("mode") == "circular") to = e.emit("Mod", {to, e.scalar(static_cast<double>(cache[axis]), DType::int64)});
+            if (e.attributes().text("mode") == "circular")
+              to = e.emit("Mod", {to, e.scalar(static_cast<double>(cache[axis]), DType::int64)});
             return {e.emit("ScatterElements", {e.x(0), e.broadcast_to(to, update), e.x(1)}, {{"axis", std::int64_t{axis}}})};
           },
           .precision = PrecisionRole::parts,
@@ -155,7 +164,8 @@ Operator max_unpool() {
             const Shape pooled(e.attributes().ints("pooled")), y = with_dim(Shape(e.attributes().ints("output_shape")), 0, x.shape[0]);
             const std::int64_t samples = x.shape[0], from = product(x.shape, 1, x.shape.rank()), to = product(pooled, 1, pooled.rank());
             const ValueId zeros = e.broadcast_to(e.scalar(0, x.dtype), Shape{samples, to});
-            const ValueId within = e.emit("Mod", {e.reshape(e.x(1), Shape{samples, from}), e.scalar(static_cast<double>(to), DType::int64)});
+            const ValueId within =
+                e.emit("Mod", {e.reshape(e.x(1), Shape{samples, from}), e.scalar(static_cast<double>(to), DType::int64)});
             ValueId out = e.emit("ScatterElements", {zeros, within, e.reshape(e.x(), Shape{samples, from})}, {{"axis", std::int64_t{1}}});
             out = e.reshape(out, with_dim(pooled, 0, samples));
             Ints pads(at(2 * y.rank()), 0);

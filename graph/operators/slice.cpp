@@ -94,7 +94,8 @@ BatchPlace follow_part(const FollowContext& c, std::int64_t begin, std::int64_t 
   const BatchPlace place = c.place();
   const std::int64_t whole = c.x()[place.axis], run = whole / place.outer;
   if (size == whole) return place;
-  if (run == 0 || size == 0 || begin % run != 0 || size % run != 0) c.fail("it cuts axis ", place.axis, " of ", c.x(), ", which holds the samples");
+  if (run == 0 || size == 0 || begin % run != 0 || size % run != 0)
+    c.fail("it cuts axis ", place.axis, " of ", c.x(), ", which holds the samples");
   return {.axis = place.axis, .outer = size / run};
 }
 
@@ -130,7 +131,9 @@ void place_slice(PlaceContext& c) {
 // y = x[starts : ends : steps] along `axes`; dx = 0 but for those places
 Operator slice() {
   return {.name = "Slice",
-          .since = {1, 10, 11, 13}, .inputs = {1, 5}, .types = {{"T", types::all}, {"Tind", types::indices}},
+          .since = {1, 10, 11, 13},
+          .inputs = {1, 5},
+          .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer = infer_slice,
           .follow = follow_slice,
           .place = place_slice,
@@ -144,16 +147,28 @@ Operator slice() {
           .fold = fold_slice,
           .static_operands = {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}},
           .precision = PrecisionRole::follows,
-          .operands = {{"data", OperandRole::view}, {"starts", OperandRole::index}, {"ends", OperandRole::index}, {"axes", OperandRole::index}, {"steps", OperandRole::index}}};
+          .operands = {{"data", OperandRole::view},
+                       {"starts", OperandRole::index},
+                       {"ends", OperandRole::index},
+                       {"axes", OperandRole::index},
+                       {"steps", OperandRole::index}}};
 }
 
 Operator slice_backward() {
-  return {.name = "SliceBackward", .domain = "tandem", .since = {1}, .infer = [](InferContext& c) { infer_gradient(c, "Slice", 1); }, .place = place_uncut, .linear = Linear::first};
+  return {.name = "SliceBackward",
+          .domain = "tandem",
+          .since = {1},
+          .infer = [](InferContext& c) { infer_gradient(c, "Slice", 1); },
+          .place = place_uncut,
+          .linear = Linear::first};
 }
 
 Operator split() {
   return {.name = "Split",
-          .since = {1, 2, 11, 13, 18}, .inputs = {1, 2}, .outputs = {1, Arity::any}, .types = {{"T", types::all}, {"I", types::integers_64}},
+          .since = {1, 2, 11, 13, 18},
+          .inputs = {1, 2},
+          .outputs = {1, Arity::any},
+          .types = {{"T", types::all}, {"I", types::integers_64}},
           .infer =
               [](InferContext& c) {
                 const Shape& x = c.shape(0);

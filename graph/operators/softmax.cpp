@@ -56,10 +56,17 @@ Operator log_softmax() {
 
 // y = 1 at the first largest element along axis, else 0
 Operator hardmax() {
-  return {.name = "Hardmax", .since = {1, 11, 13}, .types = {{"T", types::floats}}, .infer = infer_axis, .follow = follow_along_axis, .differentiate = zero_gradient, .expand = [](ExpandContext& e) -> std::vector<ValueId> {
+  return {.name = "Hardmax",
+          .since = {1, 11, 13},
+          .types = {{"T", types::floats}},
+          .infer = infer_axis,
+          .follow = follow_along_axis,
+          .differentiate = zero_gradient,
+          .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const TensorType x = e.type(e.x());
             const std::int64_t axis = e.attributes().integer("axis");
-            const ValueId largest = e.emit("ArgMax", {e.x()}, {{"axis", axis}, {"keepdims", std::int64_t{1}}, {"select_last_index", std::int64_t{0}}});
+            const ValueId largest =
+                e.emit("ArgMax", {e.x()}, {{"axis", axis}, {"keepdims", std::int64_t{1}}, {"select_last_index", std::int64_t{0}}});
             Shape along(Ints(at(x.shape.rank()), 1));
             along[static_cast<int>(axis)] = x.shape[static_cast<int>(axis)];
             Tensor places = bounded_tensor({DType::int64, along});
@@ -68,7 +75,8 @@ Operator hardmax() {
             const ValueId equal = e.emit("Equal", {e.graph().add_constant(e.node().name + "/places", places), largest});
             return {cast(e, equal, x.dtype)};
           },
-          .precision = PrecisionRole::parts, .operands = {{"input"}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"input"}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -18,9 +18,11 @@ std::vector<Grams> grams_of(const Attributes& a) {
   std::vector<Grams> all;
   std::int64_t before = 0;
   for (std::int64_t n = 1; n <= std::ssize(starts); ++n) {
-    const std::int64_t first = starts[static_cast<std::size_t>(n - 1)], end = n < std::ssize(starts) ? starts[static_cast<std::size_t>(n)] : size;
+    const std::int64_t first = starts[static_cast<std::size_t>(n - 1)],
+                       end = n < std::ssize(starts) ? starts[static_cast<std::size_t>(n)] : size;
     if (first < 0 || end < first || end > size || (end - first) % n != 0)
-      fail("TfIdfVectorizer: ngram_counts ", to_string(AttributeValue(starts)), " does not divide a pool of ", size, " numbers into sequences of ", n);
+      fail("TfIdfVectorizer: ngram_counts ", to_string(AttributeValue(starts)), " does not divide a pool of ", size,
+           " numbers into sequences of ", n);
     all.push_back({n, first, (end - first) / n, before});
     before += (end - first) / n;
   }
@@ -47,10 +49,12 @@ void infer_tf_idf_vectorizer(InferContext& c) {
     c.fail("max_skip_count is ", skipped, ", expected 0 to ", most_skipped);
   const Ints& places = a.ints("ngram_indexes");
   const std::vector<Grams> grams = grams_of(a);
-  if (std::ssize(places) != grams.back().before + grams.back().count) c.fail("ngram_indexes has ", places.size(), " entries for ", grams.back().before + grams.back().count, " sequences");
+  if (std::ssize(places) != grams.back().before + grams.back().count)
+    c.fail("ngram_indexes has ", places.size(), " entries for ", grams.back().before + grams.back().count, " sequences");
   for (const std::int64_t place : places)
     if (place < 0 || place >= std::int64_t{1} << 24) c.fail("ngram_indexes holds ", place);
-  if (a.has("weights") && a.floats("weights").size() != places.size()) c.fail("weights has ", a.floats("weights").size(), " entries, expected ", places.size());
+  if (a.has("weights") && a.floats("weights").size() != places.size())
+    c.fail("weights has ", a.floats("weights").size(), " entries, expected ", places.size());
   const Shape& x = c.shape(0);
   if (x.rank() != 1 && x.rank() != 2) c.fail("input 0 is ", x, ", expected [C] or [N,C]");
   c.set_output(0, DType::float32, x.rank() == 1 ? Shape{columns_of(a)} : Shape{x[0], columns_of(a)});
@@ -70,8 +74,10 @@ ValueId counted(ExpandContext& e, ValueId rows, const Grams& grams) {
     for (std::int64_t k = 0; k < grams.length; ++k) {
       Ints numbers;
       for (std::int64_t g = 0; g < grams.count; ++g) numbers.push_back(pool[static_cast<std::size_t>(grams.first + g * grams.length + k)]);
-      const ValueId wanted = e.graph().add_constant(e.node().name + "/pool", Tensor::of<std::int64_t>(Shape{grams.count}, numbers).cast(dtype));
-      const ValueId one = e.emit("Equal", {e.reshape(slice_axis(e, rows, 1, k * step, k * step + windows), Shape{x[0], windows, 1}), wanted});
+      const ValueId wanted =
+          e.graph().add_constant(e.node().name + "/pool", Tensor::of<std::int64_t>(Shape{grams.count}, numbers).cast(dtype));
+      const ValueId one =
+          e.emit("Equal", {e.reshape(slice_axis(e, rows, 1, k * step, k * step + windows), Shape{x[0], windows, 1}), wanted});
       equal = k == 0 ? one : e.emit("And", {equal, one});
     }
     const ValueId found = e.reduce_sum(cast(e, equal, DType::float32), {1}, false);
@@ -114,16 +120,20 @@ std::vector<ValueId> expand_tf_idf_vectorizer(ExpandContext& e) {
 }  // namespace
 
 Operator tf_idf_vectorizer() {
-  return {.name = "TfIdfVectorizer", .since = {9}, .types = {{"T", types::indices}},
+  return {.name = "TfIdfVectorizer",
+          .since = {9},
+          .types = {{"T", types::indices}},
           .infer = infer_tf_idf_vectorizer,
           .follow =
               [](FollowContext& c) {
-                if (c.x().rank() != 2 || c.place().axis != 0) c.fail("the samples lie along axis ", c.place().axis, " of ", c.x(), ", of which sequences are counted");
+                if (c.x().rank() != 2 || c.place().axis != 0)
+                  c.fail("the samples lie along axis ", c.place().axis, " of ", c.x(), ", of which sequences are counted");
                 c.set(0, c.place());
               },
           .differentiate = zero_gradient,
           .expand = expand_tf_idf_vectorizer,
-          .precision = PrecisionRole::parts, .operands = {{"X", OperandRole::index}}};
+          .precision = PrecisionRole::parts,
+          .operands = {{"X", OperandRole::index}}};
 }
 
 }  // namespace tandem::operator_rows

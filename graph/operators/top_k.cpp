@@ -26,7 +26,8 @@ Folded fold_top_k(const FoldContext& c) {
   const int axis = static_cast<int>(c.node.attributes.integer("axis"));
   const bool largest = c.node.attributes.integer("largest") != 0;
   const Shape& shape = c.inputs[0].shape();
-  const std::int64_t length = shape[axis], k = c.outputs[0].shape[axis], inner = product(shape, axis + 1, shape.rank()), outer = product(shape, 0, axis);
+  const std::int64_t length = shape[axis], k = c.outputs[0].shape[axis], inner = product(shape, axis + 1, shape.rank()),
+                     outer = product(shape, 0, axis);
   return visit_foldable(c.inputs[0].dtype(), [&]<class T>() -> Folded {
     Tensor values(c.outputs[0]), indices(TensorType{DType::int64, c.outputs[0].shape});
     const auto x = c.inputs[0].values<T>();
@@ -65,7 +66,8 @@ Operator top_k() {
           .differentiate =
               [](GradientContext& g) {
                 if (!g.has_dy(0)) return;
-                g.set_dx(g.emit("GatherElementsBackward", {g.dy(0), g.y(1)}, {{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x()).dims}}));
+                g.set_dx(g.emit("GatherElementsBackward", {g.dy(0), g.y(1)},
+                                {{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x()).dims}}));
               },
           .fold = fold_top_k,
           .static_operands = {{1, "k"}},

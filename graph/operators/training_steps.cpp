@@ -14,7 +14,9 @@ int tensors_of(const Node& node, int states) { return (static_cast<int>(node.inp
 template <int states>
 void infer_step(InferContext& c) {
   const int kinds = 2 + states, count = c.inputs() - first_tensor, n = count / kinds;
-  if (count % kinds != 0) c.fail("has ", count, " tensors behind R and T, expected a multiple of ", kinds, ": tensors, gradients", states == 1 ? " and a state" : " and two states", " of each");
+  if (count % kinds != 0)
+    c.fail("has ", count, " tensors behind R and T, expected a multiple of ", kinds, ": tensors, gradients",
+           states == 1 ? " and a state" : " and two states", " of each");
   if (c.outputs() > n * (1 + states)) c.fail("has ", c.outputs(), " outputs, expected ", n * (1 + states));
   for (const int i : {0, 1})
     if (c.shape(i).elements() != 1) c.fail(i == 0 ? "R" : "T", " is ", c.shape(i), ", expected a scalar");
@@ -22,7 +24,8 @@ void infer_step(InferContext& c) {
     expect_shape(c, first_tensor + i, c.shape(first_tensor + i % n));
     expect_dtype(c, first_tensor + i, c.input(first_tensor + i % n).dtype);
   }
-  if (const std::string mode = c.attributes().text("mode", "standard"); mode != "standard" && mode != "nesterov") c.fail("mode is '", mode, "', expected standard or nesterov");
+  if (const std::string mode = c.attributes().text("mode", "standard"); mode != "standard" && mode != "nesterov")
+    c.fail("mode is '", mode, "', expected standard or nesterov");
   for (int i = 0; i < c.outputs(); ++i)
     if (c.has_output(i)) c.set_output(i, c.input(first_tensor + i % n));
 }
@@ -79,7 +82,8 @@ std::vector<ValueId> adagrad_of(const Step& s) {
 std::vector<ValueId> adam_of(const Step& s) {
   const double alpha = s.number("alpha", 0.9F), beta = s.number("beta", 0.999F), post = s.number("norm_coefficient_post", 0);
   const ValueId g = s.gradient();
-  const ValueId v = s.b.add(s.b.mul(s.state(0), alpha), s.b.mul(g, 1 - alpha)), h = s.b.add(s.b.mul(s.state(1), beta), s.b.mul(s.b.mul(g, g), 1 - beta));
+  const ValueId v = s.b.add(s.b.mul(s.state(0), alpha), s.b.mul(g, 1 - alpha)),
+                h = s.b.add(s.b.mul(s.state(1), beta), s.b.mul(s.b.mul(g, g), 1 - beta));
   const ValueId t = s.b.emit("Max", {s.step(), s.b.scalar(1, DType::float64)});  // where T is 0 this is not taken
   const auto correction = [&](double base) { return s.b.add(s.b.neg(s.power(base, t)), 1); };
   const ValueId corrected = s.b.mul(s.rate(), s.b.div(s.sqrt(correction(beta)), correction(alpha)));
@@ -92,7 +96,8 @@ std::vector<ValueId> adam_of(const Step& s) {
 std::vector<ValueId> momentum_of(const Step& s) {
   const double alpha = s.number("alpha", 0);
   const ValueId g = s.gradient();
-  const ValueId beta = s.as_tensor(s.b.emit("Where", {s.begun(), s.b.scalar(s.number("beta", 1), DType::float64), s.b.scalar(1, DType::float64)}));
+  const ValueId beta =
+      s.as_tensor(s.b.emit("Where", {s.begun(), s.b.scalar(s.number("beta", 1), DType::float64), s.b.scalar(1, DType::float64)}));
   const ValueId v = s.b.add(s.b.mul(s.state(0), alpha), s.b.mul(beta, g));
   const ValueId along = s.nesterov() ? s.b.add(g, s.b.mul(v, alpha)) : v;
   return {s.b.sub(s.x(), s.b.mul(s.as_tensor(s.rate()), along)), v};
@@ -125,7 +130,8 @@ Operator training_gradient() {
           .infer =
               [](InferContext& c) {
                 const std::int64_t count = c.attributes().integer("operands", 0), xs = c.attributes().integer("differentiated", 0);
-                if (2 * count + 1 != c.inputs() || xs > count) c.fail("has ", c.inputs(), " operands, expected as many as xs and zs name, ", count);
+                if (2 * count + 1 != c.inputs() || xs > count)
+                  c.fail("has ", c.inputs(), " operands, expected as many as xs and zs name, ", count);
                 if (c.outputs() > xs) c.fail("has ", c.outputs(), " outputs, expected at most one of each of xs, ", xs);
                 for (int i = 0; i < count; ++i) {
                   const int named = i + static_cast<int>(count);

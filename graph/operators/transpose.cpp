@@ -100,7 +100,8 @@ Operator space_to_depth() {
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             const Shape x = e.shape(e.x());
             const std::int64_t b = e.attributes().integer("blocksize");
-            return {rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, depth_first(e) ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4}, {x[0], x[1] * b * b, x[2] / b, x[3] / b})};
+            return {rearrange(e, {x[0], x[1], x[2] / b, b, x[3] / b, b}, depth_first(e) ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4},
+                              {x[0], x[1] * b * b, x[2] / b, x[3] / b})};
           },
           .precision = PrecisionRole::parts, .operands = {{"input"}}};
 }

@@ -16,7 +16,8 @@ constexpr std::string_view ml = "ai.onnx.ml";
 constexpr std::int64_t largest_table = std::int64_t{1} << 26;  // leaves' numbers: nodes · targets
 
 enum Mode : std::int64_t { leq, lt, gte, gt, eq, neq, member, leaf };  // as TreeEnsemble numbers them
-constexpr std::string_view mode_names[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
+constexpr std::string_view mode_names[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
+                                           "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
 constexpr std::string_view aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
 constexpr std::string_view transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
 
@@ -83,9 +84,11 @@ void count_levels(Forest& f) {
 void check(const Forest& f, const Shape& x) {
   const std::int64_t features = x[x.rank() - 1], nodes = std::ssize(f.mode);
   if (f.roots.empty()) fail("it has no tree");
-  if (f.targets < 1 || f.targets > largest_table / std::max<std::int64_t>(1, nodes)) fail("it gives ", f.targets, " numbers at ", nodes, " nodes, expected at most ", largest_table, " in all");
+  if (f.targets < 1 || f.targets > largest_table / std::max<std::int64_t>(1, nodes))
+    fail("it gives ", f.targets, " numbers at ", nodes, " nodes, expected at most ", largest_table, " in all");
   for (std::size_t n = 0; n < f.mode.size(); ++n)
-    if (f.mode[n] != leaf && (f.feature[n] < 0 || f.feature[n] >= features)) fail("node ", n, " asks for feature ", f.feature[n], ", x has ", features);
+    if (f.mode[n] != leaf && (f.feature[n] < 0 || f.feature[n] >= features))
+      fail("node ", n, " asks for feature ", f.feature[n], ", x has ", features);
   for (const auto& [node, target, number] : f.weights)
     if (target < 0 || target >= f.targets) fail("a leaf counts for target ", target, ", expected 0 to ", f.targets - 1);
   if (!f.base.empty() && std::ssize(f.base) != f.targets) fail("base_values has ", f.base.size(), " entries, expected ", f.targets);
@@ -94,7 +97,8 @@ void check(const Forest& f, const Shape& x) {
 // TreeEnsembleClassifier's and TreeEnsembleRegressor's: leaves are nodes, and all are named by tree and number.
 Forest parse_named(const Attributes& a, const std::string& of_targets) {
   Forest f;
-  const Ints trees = a.ints("nodes_treeids"), names = a.ints("nodes_nodeids"), yes = a.ints("nodes_truenodeids"), no = a.ints("nodes_falsenodeids");
+  const Ints trees = a.ints("nodes_treeids"), names = a.ints("nodes_nodeids"), yes = a.ints("nodes_truenodeids"),
+             no = a.ints("nodes_falsenodeids");
   const std::size_t count = trees.size();
   f.feature = a.ints("nodes_featureids");
   f.missing_is_yes = a.ints("nodes_missing_value_tracks_true", Ints(count, 0));
@@ -108,7 +112,8 @@ Forest parse_named(const Attributes& a, const std::string& of_targets) {
   expect_size("nodes_modes", strings(a, "nodes_modes").size(), count);
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> place;
   for (std::size_t i = 0; i < count; ++i)
-    if (!place.emplace(std::pair(trees[i], names[i]), static_cast<std::int64_t>(i)).second) fail("tree ", trees[i], " has node ", names[i], " twice");
+    if (!place.emplace(std::pair(trees[i], names[i]), static_cast<std::int64_t>(i)).second)
+      fail("tree ", trees[i], " has node ", names[i], " twice");
   const auto find = [&](std::int64_t tree, std::int64_t name) {
     const auto at = place.find({tree, name});
     if (at == place.end()) fail("tree ", tree, " has no node ", name);
@@ -154,7 +159,8 @@ Forest parse_leaves_apart(const Attributes& a) {
     expect_size("nodes_" + side + "leafs", leaves.size(), count);
     Ints all;
     for (std::size_t i = 0; i < count; ++i) {
-      if (ids[i] < 0 || ids[i] >= std::ssize(leaves[i] ? targets : ids)) fail("nodes_", side, "nodeids is ", ids[i], ", which is no ", leaves[i] ? "leaf" : "node");
+      if (ids[i] < 0 || ids[i] >= std::ssize(leaves[i] ? targets : ids))
+        fail("nodes_", side, "nodeids is ", ids[i], ", which is no ", leaves[i] ? "leaf" : "node");
       all.push_back(ids[i] + (leaves[i] ? static_cast<std::int64_t>(count) : 0));
     }
     return all;
@@ -189,7 +195,9 @@ Forest parse_leaves_apart(const Attributes& a) {
   return f;
 }
 
-std::int64_t labels_of(const Attributes& a) { return a.has("classlabels_int64s") ? std::ssize(a.ints("classlabels_int64s")) : std::ssize(strings(a, "classlabels_strings")); }
+std::int64_t labels_of(const Attributes& a) {
+  return a.has("classlabels_int64s") ? std::ssize(a.ints("classlabels_int64s")) : std::ssize(strings(a, "classlabels_strings"));
+}
 
 Forest forest_of(const Attributes& a, std::string_view op, const Shape& x) {
   Forest f;
@@ -206,7 +214,8 @@ Forest forest_of(const Attributes& a, std::string_view op, const Shape& x) {
     for (const auto& [node, target, number] : f.weights) classes.insert(target);
     f.one_of_two = f.targets == 2 && classes.size() == 1;
     if (f.one_of_two && classes.contains(0)) {
-      if (f.transform != "NONE" && f.transform != "LOGISTIC") fail("post_transform is '", f.transform, "' where the first of two classes alone is counted for, expected NONE or LOGISTIC");
+      if (f.transform != "NONE" && f.transform != "LOGISTIC")
+        fail("post_transform is '", f.transform, "' where the first of two classes alone is counted for, expected NONE or LOGISTIC");
       f.targets = 1;
     }
   }
@@ -227,7 +236,9 @@ Forest parsed(C& c, const Shape& x) {
 }
 
 constexpr const char* output_dtype = "output_dtype";
-DType float_of(const Attributes& a, DType x) { return a.has(output_dtype) ? static_cast<DType>(a.integer(output_dtype)) : is_float(x) ? x : DType::float32; }
+DType float_of(const Attributes& a, DType x) {
+  return a.has(output_dtype) ? static_cast<DType>(a.integer(output_dtype)) : is_float(x) ? x : DType::float32;
+}
 
 ValueId score(ExpandContext& e, const Forest& f, DType to) {
   const DType wide = e.type(e.x()).dtype == DType::float64 || to == DType::float64 ? DType::float64 : DType::float32;
@@ -235,11 +246,17 @@ ValueId score(ExpandContext& e, const Forest& f, DType to) {
   const ValueId x = cast(e, e.reshape(e.x(), given.rank() == 1 ? Shape{1, given[0]} : given), wide);
   const auto nodes = std::ssize(f.mode), trees = std::ssize(f.roots);
   const auto known = [&](const char* name, Tensor t) { return e.graph().add_constant(concat(e.node().name, '/', name), std::move(t)); };
-  const auto table = [&](const char* name, const Ints& list) { return known(name, Tensor::of<std::int64_t>(Shape{std::ssize(list)}, list)); };
-  const auto reals = [&](const char* name, Shape shape, const std::vector<double>& list) { return known(name, Tensor::of<double>(std::move(shape), list).cast(wide)); };
-  const ValueId features = table("features", f.feature), yes = table("yes", f.yes), no = table("no", f.no), thresholds = reals("thresholds", {nodes}, f.threshold);
+  const auto table = [&](const char* name, const Ints& list) {
+    return known(name, Tensor::of<std::int64_t>(Shape{std::ssize(list)}, list));
+  };
+  const auto reals = [&](const char* name, Shape shape, const std::vector<double>& list) {
+    return known(name, Tensor::of<double>(std::move(shape), list).cast(wide));
+  };
+  const ValueId features = table("features", f.feature), yes = table("yes", f.yes), no = table("no", f.no),
+                thresholds = reals("thresholds", {nodes}, f.threshold);
   const bool tracks = std::ranges::any_of(f.missing_is_yes, [](std::int64_t v) { return v != 0; });
-  const ValueId missing = tracks ? known("missing", Tensor::of<std::int64_t>(Shape{nodes}, f.missing_is_yes).cast(DType::boolean)) : ValueId{};
+  const ValueId missing =
+      tracks ? known("missing", Tensor::of<std::int64_t>(Shape{nodes}, f.missing_is_yes).cast(DType::boolean)) : ValueId{};
   const std::set<std::int64_t> modes = [&] {
     std::set<std::int64_t> met(f.mode.begin(), f.mode.end());
     met.erase(leaf);
@@ -270,7 +287,8 @@ ValueId score(ExpandContext& e, const Forest& f, DType to) {
         holds = e.emit(compare[mode], {v, threshold});
         if (mode == neq) holds = e.emit("Not", {holds});
       }
-      taken = taken.present() ? e.emit("Where", {e.emit("Equal", {pick(kinds), known("mode", Tensor::scalar(mode))}), holds, taken}) : holds;
+      taken =
+          taken.present() ? e.emit("Where", {e.emit("Equal", {pick(kinds), known("mode", Tensor::scalar(mode))}), holds, taken}) : holds;
     }
     if (tracks) taken = e.emit("Or", {taken, e.emit("And", {e.emit("IsNaN", {v}), pick(missing)})});
     place = e.emit("Where", {taken, pick(yes), pick(no)});
@@ -278,14 +296,19 @@ ValueId score(ExpandContext& e, const Forest& f, DType to) {
 
   // What leaves count for other targets than theirs must not be the least or the greatest.
   const bool ends = f.aggregate == "MIN" || f.aggregate == "MAX";
-  const double nothing = !ends ? 0 : f.aggregate == "MIN" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+  const double nothing = !ends                  ? 0
+                         : f.aggregate == "MIN" ? std::numeric_limits<double>::infinity()
+                                                : -std::numeric_limits<double>::infinity();
   std::vector<double> leaves(static_cast<std::size_t>(nodes * f.targets), nothing);
   for (const auto& [node, target, number] : f.weights) {
     double& at = leaves[static_cast<std::size_t>(node * f.targets + target)];
     at = ends ? number : at + number;
   }
   const ValueId all = pick(reals("leaves", {nodes, f.targets}, leaves));
-  ValueId y = e.emit(f.aggregate == "MIN" ? "ReduceMin" : f.aggregate == "MAX" ? "ReduceMax" : "ReduceSum", {all}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
+  ValueId y = e.emit(f.aggregate == "MIN"   ? "ReduceMin"
+                     : f.aggregate == "MAX" ? "ReduceMax"
+                                            : "ReduceSum",
+                     {all}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
   if (ends) y = e.emit("Where", {e.emit("Equal", {y, e.scalar(nothing, wide)}), e.scalar(0, wide), y});
   if (f.aggregate == "AVERAGE") y = e.mul(y, 1 / static_cast<double>(trees));
   if (!f.base.empty()) y = e.add(y, reals("base_values", {f.targets}, f.base));
@@ -303,8 +326,9 @@ std::vector<ValueId> expand_regressor(ExpandContext& e) {
   return {cast(e, transformed(e, score(e, f, to), f.transform), to)};
 }
 
-// The labels, then the scores, as ONNX Runtime gives them. Where leaves count for one of two classes alone, the label is the second where their
-// sum s is above 0.5, or above 0 where some count against it. Where they name the first, the scores are [1 − s, s] or, in the latter case, [−s, s].
+// The labels, then the scores, as ONNX Runtime gives them. Where leaves count for one of two classes alone, the label is the second where
+// their sum s is above 0.5, or above 0 where some count against it. Where they name the first, the scores are [1 − s, s] or, in the latter
+// case, [−s, s].
 std::vector<ValueId> expand_classifier(ExpandContext& e) {
   const Attributes& a = e.attributes();
   const DType to = float_of(a, DType::float32);
@@ -316,14 +340,18 @@ std::vector<ValueId> expand_classifier(ExpandContext& e) {
     const bool for_it = std::ranges::none_of(f.weights, [](const auto& w) { return std::get<double>(w) < 0; });
     const ValueId sum = slice_axis(e, y, 1, f.targets - 1, f.targets);
     best = e.reshape(cast(e, e.emit("Greater", {sum, e.scalar(for_it ? 0.5 : 0.0, wide)}), DType::int64), {rows});
-    if (f.targets == 1) y = e.emit("Concat", {for_it && f.transform == "NONE" ? e.sub(e.scalar(1, wide), y) : e.neg(y), y}, {{"axis", std::int64_t{1}}});
+    if (f.targets == 1)
+      y = e.emit("Concat", {for_it && f.transform == "NONE" ? e.sub(e.scalar(1, wide), y) : e.neg(y), y}, {{"axis", std::int64_t{1}}});
   } else {
     best = e.emit("ArgMax", {y}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}});
   }
   y = transformed(e, y, f.transform);
   if (a.has("classlabels_int64s")) {
     const Ints& labels = a.ints("classlabels_int64s");
-    best = e.emit("Gather", {e.graph().add_constant(concat(e.node().name, "/labels"), Tensor::of<std::int64_t>(Shape{std::ssize(labels)}, labels)), best}, {{"axis", std::int64_t{0}}});
+    best = e.emit(
+        "Gather",
+        {e.graph().add_constant(concat(e.node().name, "/labels"), Tensor::of<std::int64_t>(Shape{std::ssize(labels)}, labels)), best},
+        {{"axis", std::int64_t{0}}});
   }
   return {best, cast(e, y, to)};
 }
@@ -355,16 +383,44 @@ constexpr TypeSet table_types{DType::float32, DType::float64, DType::int64, DTyp
 
 // The sum, mean, least or greatest of what the trees' leaves have for each target
 Operator tree_ensemble() {
-  return {.name = "TreeEnsemble", .domain = ml, .since = {5}, .types = {{"T", types::floats}}, .infer = infer_regressor, .follow = follow_table, .differentiate = zero_gradient, .expand = expand_regressor,
-          .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "TreeEnsemble",
+          .domain = ml,
+          .since = {5},
+          .types = {{"T", types::floats}},
+          .infer = infer_regressor,
+          .follow = follow_table,
+          .differentiate = zero_gradient,
+          .expand = expand_regressor,
+          .type_attribute = output_dtype,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 Operator tree_ensemble_classifier() {
-  return {.name = "TreeEnsembleClassifier", .domain = ml, .since = {1, 3, 5}, .outputs = {2, 2}, .types = {{"T1", table_types}}, .infer = infer_classifier, .follow = follow_table,
-          .differentiate = zero_gradient, .expand = expand_classifier, .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "TreeEnsembleClassifier",
+          .domain = ml,
+          .since = {1, 3, 5},
+          .outputs = {2, 2},
+          .types = {{"T1", table_types}},
+          .infer = infer_classifier,
+          .follow = follow_table,
+          .differentiate = zero_gradient,
+          .expand = expand_classifier,
+          .type_attribute = output_dtype,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 Operator tree_ensemble_regressor() {
-  return {.name = "TreeEnsembleRegressor", .domain = ml, .since = {1, 3, 5}, .types = {{"T", table_types}}, .infer = infer_regressor, .follow = follow_table, .differentiate = zero_gradient, .expand = expand_regressor,
-          .type_attribute = output_dtype, .precision = PrecisionRole::parts, .operands = {{"X"}}};
+  return {.name = "TreeEnsembleRegressor",
+          .domain = ml,
+          .since = {1, 3, 5},
+          .types = {{"T", table_types}},
+          .infer = infer_regressor,
+          .follow = follow_table,
+          .differentiate = zero_gradient,
+          .expand = expand_regressor,
+          .type_attribute = output_dtype,
+          .precision = PrecisionRole::parts,
+          .operands = {{"X"}}};
 }
 
 }  // namespace tandem::operator_rows

@@ -28,7 +28,8 @@ Operator trilu() {
           .follow =
               [](FollowContext& c) {
                 only_operand(c, 0);
-                if (c.place().axis >= c.x().rank() - 2) c.fail("the samples lie along axis ", c.place().axis, " of ", c.x(), ", which it cuts");
+                if (c.place().axis >= c.x().rank() - 2)
+                  c.fail("the samples lie along axis ", c.place().axis, " of ", c.x(), ", which it cuts");
                 c.set(0, c.place());
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {

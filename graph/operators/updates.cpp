@@ -16,7 +16,8 @@ void infer_update(InferContext& c) {
   const int ins = 2 + states, outs = 1 + states;
   expect_shape(c, 0, Shape{StepScalars::count});
   if (tensors < 1 || c.inputs() != 1 + tensors * ins || c.outputs() != tensors * outs)
-    c.fail("has ", c.inputs(), " inputs and ", c.outputs(), " outputs for ", tensors, " tensors, expected ", 1 + tensors * ins, " and ", tensors * outs);
+    c.fail("has ", c.inputs(), " inputs and ", c.outputs(), " outputs for ", tensors, " tensors, expected ", 1 + tensors * ins, " and ",
+           tensors * outs);
   for (int t = 0; t < tensors; ++t) {
     const int weight = 1 + t * ins;
     for (int i = 1; i < ins; ++i) expect_shape(c, weight + i, c.shape(weight));

@@ -78,7 +78,8 @@ Shape window_counts(const InferContext& c, const WindowAttributes& window, const
   for (int i = 0; i < rank; ++i) {
     const std::int64_t begin = window.pads[at(i)], padded = x[i + 2] + begin + window.pads[at(i + rank)];
     const std::int64_t stride = window.strides[at(i)], room = padded - window.extent(i);
-    if (room < 0) c.fail("the window spans ", window.extent(i), " along spatial axis ", i, ", but x ", x, " with its pads has only ", padded);
+    if (room < 0)
+      c.fail("the window spans ", window.extent(i), " along spatial axis ", i, ", but x ", x, " with its pads has only ", padded);
     std::int64_t n = (ceil_mode ? (room + stride - 1) / stride : room / stride) + 1;
     if (ceil_mode && (n - 1) * stride >= x[i + 2] + begin) --n;
     counts.dims.push_back(n);

@@ -23,7 +23,8 @@ void resolve_pads(InferContext& c, WindowAttributes& window, const Shape& x);
 Shape window_counts(const InferContext& c, const WindowAttributes& window, const Shape& x, bool ceil_mode);
 // Leaves out of the kernel, and of the pads, what lies beside x in all of the `counts` windows: for a pooling that does not count padding.
 void clip_window(WindowAttributes& window, const Shape& x, const Shape& counts);
-// Of a pooling node {ceil_mode, auto_pad, ...}: its window with pads resolved, and the shape of what the windows of input 0 give. Attributes stay.
+// Of a pooling node {ceil_mode, auto_pad, ...}: its window with pads resolved, and the shape of what the windows of input 0 give.
+// Attributes stay.
 struct Pooled {
   WindowAttributes window;
   Shape y;

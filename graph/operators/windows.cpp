@@ -9,7 +9,8 @@ namespace {
 
 DType output_type(const Attributes& a) {
   const auto dtype = static_cast<DType>(a.integer("output_datatype", static_cast<std::int64_t>(DType::float32)));
-  if (size_of(dtype) == 0 || dtype == DType::boolean) fail("output_datatype is ", a.integer("output_datatype"), ", a type that is not supported");
+  if (size_of(dtype) == 0 || dtype == DType::boolean)
+    fail("output_datatype is ", a.integer("output_datatype"), ", a type that is not supported");
   return dtype;
 }
 
@@ -40,9 +41,11 @@ void infer_window(InferContext& c) {
 
 // Triangles that overlap, evenly spaced by mel: [dft_length/2 + 1, num_mel_bins]
 Tensor mel_weights(const Attributes& a) {
-  const std::int64_t bins = static_integer(a, "num_mel_bins", 0), length = static_integer(a, "dft_length", 0), rate = static_integer(a, "sample_rate", 1);
+  const std::int64_t bins = static_integer(a, "num_mel_bins", 0), length = static_integer(a, "dft_length", 0),
+                     rate = static_integer(a, "sample_rate", 1);
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
-  const double low = mel(static_number(a, "lower_edge_hertz", 0)), high = mel(static_number(a, "upper_edge_hertz", 0)), step = (high - low) / static_cast<double>(bins + 2);
+  const double low = mel(static_number(a, "lower_edge_hertz", 0)), high = mel(static_number(a, "upper_edge_hertz", 0)),
+               step = (high - low) / static_cast<double>(bins + 2);
   const std::int64_t rows = length / 2 + 1;
   const auto edge = [&](std::int64_t i) {
     const double hertz = 700 * (std::pow(10, (low + step * static_cast<double>(i)) / 2595) - 1);
@@ -56,7 +59,8 @@ Tensor mel_weights(const Attributes& a) {
   for (std::int64_t i = 0; i < bins; ++i) {
     const std::int64_t left = edge(i), centre = edge(i + 1), right = edge(i + 2);
     if (centre == left) set(centre, i, 1);
-    for (std::int64_t j = left; centre > left && j <= centre; ++j) set(j, i, static_cast<double>(j - left) / static_cast<double>(centre - left));
+    for (std::int64_t j = left; centre > left && j <= centre; ++j)
+      set(j, i, static_cast<double>(j - left) / static_cast<double>(centre - left));
     for (std::int64_t j = centre; j < right; ++j) set(j, i, static_cast<double>(right - j) / static_cast<double>(right - centre));
   }
   return in_type(t, output_type(a));
@@ -67,16 +71,19 @@ void infer_mel(InferContext& c) {
   for (const char* name : {"num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"})
     if (!a.has(name)) c.fail(name, " must be known when the plan is made");
   for (const char* name : {"num_mel_bins", "dft_length", "sample_rate"})
-    if (const std::int64_t n = static_integer(a, name, 0); n < 1 || n >= std::int64_t{1} << 24) c.fail(name, " is ", n, ", expected at least 1");
+    if (const std::int64_t n = static_integer(a, name, 0); n < 1 || n >= std::int64_t{1} << 24)
+      c.fail(name, " is ", n, ", expected at least 1");
   const double low = static_number(a, "lower_edge_hertz", 0), high = static_number(a, "upper_edge_hertz", 0);
-  if (!(low >= 0 && high > low && high <= static_cast<double>(static_integer(a, "sample_rate", 0)))) c.fail("the edges are ", low, " and ", high, " hertz, of ", static_integer(a, "sample_rate", 0));
+  if (!(low >= 0 && high > low && high <= static_cast<double>(static_integer(a, "sample_rate", 0))))
+    c.fail("the edges are ", low, " and ", high, " hertz, of ", static_integer(a, "sample_rate", 0));
   c.set_output(0, output_type(a), Shape{static_integer(a, "dft_length", 0) / 2 + 1, static_integer(a, "num_mel_bins", 0)});
 }
 
 ValueId constant_value(ExpandContext& e, Tensor value) { return e.graph().add_constant(e.node().name + "/value", std::move(value)); }
 
 template <auto make>
-Operator constant_row(const char* name, void (*infer)(InferContext&), Arity inputs, std::vector<OperandType> types, std::vector<StaticOperand> operands) {
+Operator constant_row(const char* name, void (*infer)(InferContext&), Arity inputs, std::vector<OperandType> types,
+                      std::vector<StaticOperand> operands) {
   return {.name = name,
           .since = {17}, .inputs = inputs, .types = std::move(types),
           .infer = infer,
@@ -94,11 +101,15 @@ Tensor blackman(const Attributes& a) { return window_of(a, {0.42, -0.5, 0.08}); 
 
 Operator hann_window() { return constant_row<hann>("HannWindow", infer_window, {1, 1}, {{"T1", types::indices}}, {{0, "size"}}); }
 Operator hamming_window() { return constant_row<hamming>("HammingWindow", infer_window, {1, 1}, {{"T1", types::indices}}, {{0, "size"}}); }
-Operator blackman_window() { return constant_row<blackman>("BlackmanWindow", infer_window, {1, 1}, {{"T1", types::indices}}, {{0, "size"}}); }
+Operator blackman_window() {
+  return constant_row<blackman>("BlackmanWindow", infer_window, {1, 1}, {{"T1", types::indices}}, {{0, "size"}});
+}
 
 Operator mel_weight_matrix() {
-  return constant_row<mel_weights>("MelWeightMatrix", infer_mel, {5, 5}, {{"T1", types::indices}, {"T1", types::indices}, {"T1", types::indices}, {"T2", types::floats}, {"T2", types::floats}},
-                                   {{0, "num_mel_bins"}, {1, "dft_length"}, {2, "sample_rate"}, {3, "lower_edge_hertz"}, {4, "upper_edge_hertz"}});
+  return constant_row<mel_weights>(
+      "MelWeightMatrix", infer_mel, {5, 5},
+      {{"T1", types::indices}, {"T1", types::indices}, {"T1", types::indices}, {"T2", types::floats}, {"T2", types::floats}},
+      {{0, "num_mel_bins"}, {1, "dft_length"}, {2, "sample_rate"}, {3, "lower_edge_hertz"}, {4, "upper_edge_hertz"}});
 }
 
 }  // namespace tandem::operator_rows

@@ -32,15 +32,15 @@ void Budget::make_constant(std::int64_t bytes) {
   if (bytes > one_) fail("the constant that is computed here would take ", bytes, " bytes, more than the ", one_, " allowed");
   const std::int64_t limit = of_file(limits::constants_bytes, limits::constants_factor, file_);
   if (!add(made_, bytes, limit))
-    fail("the constants that are computed from this file take more than the ", limit, " bytes allowed for all (", limits::constants_bytes, " and ",
-         limits::constants_factor, " times the file's own ", file_, ")");
+    fail("the constants that are computed from this file take more than the ", limit, " bytes allowed for all (", limits::constants_bytes,
+         " and ", limits::constants_factor, " times the file's own ", file_, ")");
 }
 
 void Budget::fold(std::int64_t read, std::int64_t made) {
   const std::int64_t limit = of_file(limits::folded_bytes, limits::folded_factor, file_);
   if (!add(moved_, read, limit) || !add(moved_, made, limit))
-    fail("computing the constants of this file reads and writes more than the ", limit, " bytes allowed for all (", limits::folded_bytes, " and ",
-         limits::folded_factor, " times the file's own ", file_, "): it would take too long");
+    fail("computing the constants of this file reads and writes more than the ", limit, " bytes allowed for all (", limits::folded_bytes,
+         " and ", limits::folded_factor, " times the file's own ", file_, "): it would take too long");
 }
 
 void Budget::make_weight(std::int64_t bytes) {

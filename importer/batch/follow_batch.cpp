@@ -98,7 +98,8 @@ class Follower {
     const auto rule = node.op->follow ? node.op->follow : node.op->elementwise ? follow_broadcast : nullptr;
     if (!rule) fail("how samples pass through ", node.op->name, " is not known");
     std::vector<BatchPlace> operands;
-    for (const ValueId in : node.inputs) operands.push_back(in.present() ? found_.places[static_cast<std::size_t>(in.index)] : BatchPlace{});
+    for (const ValueId in : node.inputs)
+      operands.push_back(in.present() ? found_.places[static_cast<std::size_t>(in.index)] : BatchPlace{});
     FollowContext context(graph_, node, std::move(operands), batch_);
     rule(context);
     for (const FollowContext::Repeat& r : context.repeats()) repeat(id, r.input, r.place);
@@ -185,7 +186,8 @@ class Follower {
     const int axis = place.axis;
     const std::int64_t length = value.type.shape[axis];
     if (value.kind == ValueKind::input) return false;
-    if (value.kind != ValueKind::activation && value.data && !(value.trainable && all_alike(*value.data)))  // every sample's part, perhaps of more
+    // every sample's part, perhaps of more
+    if (value.kind != ValueKind::activation && value.data && !(value.trainable && all_alike(*value.data)))
       return length > 0 && length % (place.outer * batch_) == 0 && holds_copies(*value.data, place, batch_);
     if (value.kind != ValueKind::activation && place.outer != 1) return false;
     if (value.kind != ValueKind::activation) return length == batch_ && (!value.data || holds_copies(*value.data, place, batch_));

@@ -132,7 +132,8 @@ void Rebatch::apply(Graph& graph, NodeId node, Draft& draft) const {
       in = repeated(graph, draft.name, in, own.inputs[at(r.input)], r.place);
     }
   const BatchPlace& out = followed_.places[at(own.outputs[0].index)];
-  if (out.present() && draft.op.starts_with("Random") && (own.inputs.empty() || !followed_.places[at(own.inputs[0].index)].present())) return draw(graph, own.outputs[0], draft);
+  if (out.present() && draft.op.starts_with("Random") && (own.inputs.empty() || !followed_.places[at(own.inputs[0].index)].present()))
+    return draw(graph, own.outputs[0], draft);
   if (!out.present() || own.inputs.empty() || !own.inputs[0].present() || !draft.inputs.at(0).present()) return;
   for (const Row& row : rows)
     if (row.op == draft.op) {

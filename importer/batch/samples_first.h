@@ -4,8 +4,8 @@
 
 namespace tandem {
 
-// An input of `type` that holds its samples along `axis`: given with the samples first, turned to what the file has. With `one_sample` it has
-// no axis for them, and is given one. Returns what the file's nodes read.
+// An input of `type` that holds its samples along `axis`: given with the samples first, turned to what the file has. With `one_sample` it
+// has no axis for them, and is given one. Returns what the file's nodes read.
 ValueId add_input(Graph& graph, const std::string& name, const TensorType& type, int axis, bool one_sample);
 
 // Another axis before all others for the only sample of a graph that has none.

@@ -28,7 +28,8 @@ Problem problem_of(const FlatModel& model, const FollowedGraph& own, const std::
   std::string reason = concat(own.followed.reason, otherwise);
   if (own.reading.symbolic) reason += concat("; shapes are for ", own.samples, " samples");
   if (one_sample)
-    reason += concat("; a file for one sample, whose inputs have no axis for more, takes ", option("batch"), " 1 (", option("accumulate"), " makes steps of several)");
+    reason += concat("; a file for one sample, whose inputs have no axis for more, takes ", option("batch"), " 1 (", option("accumulate"),
+                     " makes steps of several)");
   reason += concat("; ", option("cut"), " ends the model at a value before it, where what lies behind is not wanted");
   for (const auto& [id, made] : own.built.nodes)
     if (made == own.followed.node && id.second.empty())
@@ -96,7 +97,8 @@ bool is_usual(const FlatModel& model, const BatchReading& reading) {
 std::string option_of(const FlatModel& model, const BatchReading& reading) {
   std::string text;
   for (std::size_t i = 0; i < model.inputs.size(); ++i)
-    if (reading.axes[i] > 0) text += concat(text.empty() ? concat("; with ", option("batch_axis"), " ") : ",", model.inputs[i].name, '=', reading.axes[i]);
+    if (reading.axes[i] > 0)
+      text += concat(text.empty() ? concat("; with ", option("batch_axis"), " ") : ",", model.inputs[i].name, '=', reading.axes[i]);
   return text + " its samples can be followed";
 }
 

@@ -160,7 +160,8 @@ void Builder::run(const FlatNode& node) {
   if (standard && (node.op == "Loop" || node.op == "Scan")) return loop(node);
   if (node.domain == "ai.onnx.preview" && node.op == "FlexAttention") return flex_attention(node);
   if (const ListRow* row = list_row(node)) return run_list(node, *row);
-  if (standard && node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() && lists_.contains(node.inputs[0].index))
+  if (standard && node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() &&
+      lists_.contains(node.inputs[0].index))
     return hand(node.inputs[0], node.outputs[0]);
   if (run_masked(node)) return;
   const std::optional<Renamed> now = standard ? renamed(node.op, node.opset) : std::nullopt;
@@ -228,7 +229,8 @@ void Builder::follow_folded(Draft& draft) {
   for (int axis = std::max(0, -missing); axis < rank; ++axis) {
     const std::int64_t wanted = target[static_cast<std::size_t>(axis + missing)];
     const BatchPlace place{.axis = axis};
-    if (x.type.shape[axis] != own_->samples || wanted != batch_ || wanted == own_->samples || !holds_copies(*x.data, place, own_->samples)) continue;
+    if (x.type.shape[axis] != own_->samples || wanted != batch_ || wanted == own_->samples || !holds_copies(*x.data, place, own_->samples))
+      continue;
     const Tensor repeated = repeat_samples(*x.data, place, own_->samples, batch_);
     budget_.make_constant(bytes_of(repeated.type()));
     draft.inputs[0] = graph().add_constant(concat(draft.name, "/repeated"), repeated);
@@ -242,8 +244,8 @@ void Builder::check_extent(const TensorType& type) const {
   const std::int64_t most = std::max(limits::axis, limits::axis_factor * std::min(widest_, std::int64_t{1} << 50));
   for (const std::int64_t d : type.shape)
     if (d > most)
-      fail("its output ", type, " has an axis of ", d, " elements, expected at most ", most, " (", limits::axis, ", or ", limits::axis_factor,
-           " times the elements of the largest input or tensor of the file)");
+      fail("its output ", type, " has an axis of ", d, " elements, expected at most ", most, " (", limits::axis, ", or ",
+           limits::axis_factor, " times the elements of the largest input or tensor of the file)");
 }
 
 // The node's symbols stand for these values from here on, and values made for it take their names.
@@ -291,7 +293,8 @@ void Builder::repeat_copies(Symbol s) {
 void Builder::count_on(Value& v, const Counted& counted, NodeId node) {
   const Graph& own = own_->built.graph;
   const BatchPlace& samples = own_->followed.places[static_cast<std::size_t>(own[node].outputs[0].index)];
-  if (v.kind != ValueKind::constant || v.type.shape != own[counted.constant].type.shape || v.type.shape[counted.axis] != own_->samples) return;
+  if (v.kind != ValueKind::constant || v.type.shape != own[counted.constant].type.shape || v.type.shape[counted.axis] != own_->samples)
+    return;
   if (samples != BatchPlace{.axis = counted.axis}) return;
   v.data = counted_to(*v.data, counted, batch_);
   v.type = v.data->type();
@@ -301,8 +304,8 @@ void Builder::count_on(Value& v, const Counted& counted, NodeId node) {
 // Whether repeat_copies will give it the wanted batch: the file computes it from constants alone, for its own batch.
 bool Builder::will_repeat(ValueId known, const Value& now) const {
   const auto copies = own_->followed.copies.find(known);
-  return copies != own_->followed.copies.end() && now.kind == ValueKind::constant && now.type.shape == own_->built.graph[known].type.shape &&
-         holds_copies(*now.data, copies->second, own_->samples);
+  return copies != own_->followed.copies.end() && now.kind == ValueKind::constant &&
+         now.type.shape == own_->built.graph[known].type.shape && holds_copies(*now.data, copies->second, own_->samples);
 }
 
 // What holds samples must agree in all but the batch.
@@ -375,7 +378,9 @@ void Builder::outputs() {
     const Symbol out = model_.main.outputs[i];
     if (out.present() && value(out).present()) graph().outputs.push_back(output(out, model_.output_names[i]));
     if (const auto m = masked_.find(out.index); m != masked_.end()) refuse_masked(m->second);
-    if (out.present() && lists_.contains(out.index)) built_.problems.push_back({.reason = concat("its output '", model_.output_names[i], "' is a list of tensors, which is not supported")});
+    if (out.present() && lists_.contains(out.index))
+      built_.problems.push_back(
+          {.reason = concat("its output '", model_.output_names[i], "' is a list of tensors, which is not supported")});
   }
   if (model_.main.outputs.empty()) built_.problems.push_back({.reason = "has no outputs"});
 }

@@ -22,9 +22,12 @@ void Builder::hold(const FlatInitializer& i) {
   } else if (is_float(i.type.dtype)) {
     value(i.symbol) = parameter(i.symbol, {wanted(i.type.dtype), i.type.shape}, std::move(data));
     const std::vector<Symbol>& single = model_.single_biases;
-    if (options_.training && std::find(single.begin(), single.end(), i.symbol) != single.end()) value(i.symbol) = single_bias(value(i.symbol));
+    if (options_.training && std::find(single.begin(), single.end(), i.symbol) != single.end())
+      value(i.symbol) = single_bias(value(i.symbol));
   } else {
-    built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' ", i.type.dtype == DType::string ? "holds strings, which are not supported" : concat("of ", i.type, " has no values"))});
+    built_.problems.push_back({.reason = concat("initializer '", name(i.symbol), "' ",
+                                                i.type.dtype == DType::string ? "holds strings, which are not supported"
+                                                                              : concat("of ", i.type, " has no values"))});
   }
 }
 
@@ -71,7 +74,8 @@ void Builder::follow(const Tie& tie) {
     now = b.reshape(now, Shape{b.shape(now).elements()});
     const bool row = std::adjacent_find(at.begin(), at.end(), [](std::int64_t x, std::int64_t y) { return y != x + 1; }) == at.end();
     now = row ? b.emit("Slice", {now}, {{"starts", Ints{at.front()}}, {"ends", Ints{at.back() + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}})
-              : b.emit("Gather", {now, graph().add_constant(name(tie.follower) + "/places", Tensor::of<std::int64_t>(Shape{count}, at))}, {{"axis", std::int64_t{0}}});
+              : b.emit("Gather", {now, graph().add_constant(name(tie.follower) + "/places", Tensor::of<std::int64_t>(Shape{count}, at))},
+                       {{"axis", std::int64_t{0}}});
   }
   now = b.reshape(now, tie.shape);
   if (tie.scale != 1) now = b.mul(now, tie.scale);

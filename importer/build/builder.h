@@ -130,7 +130,8 @@ class Builder {
 
   // masked.cpp
   struct Masked {
-    enum Kind { places, tuples, count, rows } kind;  // NonZero's columns, turned into rows of coordinates, how many there are, what they pick
+    // NonZero's columns, turned into rows of coordinates, how many there are, what they pick
+    enum Kind { places, tuples, count, rows } kind;
     ValueId mask, full;   // of rows: what stands for them, of all elements
     bool broadcasts;      // `full` is one number, as often as the mask has ones
     std::string node;     // NonZero's name

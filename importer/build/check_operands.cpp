@@ -24,7 +24,8 @@ void check_types(const Operator& op, const Graph& graph, const std::vector<Value
     if (!inputs[i].present()) continue;
     const auto rule = [&](std::size_t k) { return op.types[std::min(k, op.types.size() - 1)]; };
     const DType dtype = graph[inputs[i]].type.dtype;
-    if (!rule(i).allowed.has(dtype)) fail("its input ", i, " '", graph[inputs[i]].name, "' is ", dtype, ", which the operator does not take there");
+    if (!rule(i).allowed.has(dtype))
+      fail("its input ", i, " '", graph[inputs[i]].name, "' is ", dtype, ", which the operator does not take there");
     for (std::size_t k = 0; k < i; ++k) {
       if (!inputs[k].present() || rule(k).name != rule(i).name) continue;
       if (graph[inputs[k]].type.dtype == dtype) break;  // so are those between: lists may be long

@@ -77,7 +77,8 @@ std::int64_t copied_nodes(const FlatBody& body) {
 void Builder::count_turn(const FlatBody& body) {
   unrolled_ += 1 + std::ssize(body.nodes);
   if (unrolled_ > limits::unrolled_nodes)
-    fail("the turns of the model's loops hold more than ", limits::unrolled_nodes, " nodes, one behind the other; loops are unrolled when the plan is made");
+    fail("the turns of the model's loops hold more than ", limits::unrolled_nodes,
+         " nodes, one behind the other; loops are unrolled when the plan is made");
   copied_ += copied_nodes(body);
   if (copied_ > limits::copied_nodes)
     fail("the turns of the model's loops copy more than ", limits::copied_nodes,
@@ -102,7 +103,8 @@ std::vector<Symbol> Builder::made_by(const FlatBody& body) {
   return made;
 }
 
-Symbol Builder::emit(const FlatNode& of, std::string_view op, std::vector<Symbol> operands, Attributes attributes, std::string_view suffix) {
+Symbol Builder::emit(const FlatNode& of, std::string_view op, std::vector<Symbol> operands, Attributes attributes,
+                     std::string_view suffix) {
   FlatNode node;
   node.id = of.id;
   node.turn = concat(of.turn, '/', suffix);
@@ -167,7 +169,8 @@ void Builder::both_branches(const FlatNode& node) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].present()) continue;
     const Symbol a = taken.outputs[i], b = other.outputs[i];
-    if (!a.present() || !b.present() || !value(a).present() || !value(b).present()) return problem(node, "its condition is computed from data, and its branches give lists of tensors");
+    if (!a.present() || !b.present() || !value(a).present() || !value(b).present())
+      return problem(node, "its condition is computed from data, and its branches give lists of tensors");
     const TensorType of_taken = graph()[value(a)].type, of_other = graph()[value(b)].type;
     if (!(of_taken == of_other))
       return problem(node, concat("its condition is computed from data, and its branches give ", of_taken, " and ", of_other,
@@ -187,9 +190,11 @@ bool Builder::turn(const FlatNode& node, const FlatBody& body, Turns& turns) {
     Symbol now = body.outputs[first + i];
     if (turns.active.present()) {
       const Symbol before = turns.carried[i];
-      if (!now.present() || !before.present() || !value(now).present() || !value(before).present()) fail("its end is computed from data, and it carries a list of tensors");
+      if (!now.present() || !before.present() || !value(now).present() || !value(before).present())
+        fail("its end is computed from data, and it carries a list of tensors");
       if (!(graph()[value(now)].type == graph()[value(before)].type))
-        fail("its end is computed from data, and what it carries changes from ", graph()[value(before)].type, " to ", graph()[value(now)].type);
+        fail("its end is computed from data, and what it carries changes from ", graph()[value(before)].type, " to ",
+             graph()[value(now)].type);
       if (now != before) now = emit(node, "Where", {turns.active, now, before}, {}, concat("carried", i, "#", name(now)));
     }
     turns.carried[i] = now;
@@ -242,7 +247,9 @@ void Builder::take_turns(const FlatNode& node) {
   for (; limit < 0 || turn_number < limit; ++turn_number) {
     capped = turns.active.present() && options_.max_turns > 0 && turn_number >= options_.max_turns;
     if (turns_left.present())
-      narrow(emit(node, "Less", {constant(node, Tensor::scalar(turn_number), concat("turn#", turn_number)), turns_left}, {}, concat("counted#", turn_number)), turn_number);
+      narrow(emit(node, "Less", {constant(node, Tensor::scalar(turn_number), concat("turn#", turn_number)), turns_left}, {},
+                  concat("counted#", turn_number)),
+             turn_number);
     if (condition.present()) {
       expect_one(condition, DType::boolean, "its condition");
       if (const Tensor* c = known(condition)) {
@@ -252,7 +259,8 @@ void Builder::take_turns(const FlatNode& node) {
         }
       } else {
         if (options_.max_turns <= 0 && limit < 0) fail("its condition is computed from data, and it has no number of turns: ", bound);
-        if (options_.max_turns <= 0 && limit > limits::unrolled_nodes) fail("its condition is computed from data, and it may take ", limit, " turns: ", bound);
+        if (options_.max_turns <= 0 && limit > limits::unrolled_nodes)
+          fail("its condition is computed from data, and it may take ", limit, " turns: ", bound);
         narrow(scalar(condition, turn_number), turn_number);
       }
     }
@@ -271,9 +279,11 @@ void Builder::take_turns(const FlatNode& node) {
   }
   if (capped) mark_unfinished(node, turns);
   if (turns.active.present())
-    graph().warnings.push_back(concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", turn_number,
-                                      capped ? concat(" turns are computed (", option("max_turns"), "); those behind the end change nothing, and where there would be more its results are not numbers")
-                                             : " turns are computed; those behind the end change nothing"));
+    graph().warnings.push_back(
+        concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", turn_number,
+               capped ? concat(" turns are computed (", option("max_turns"),
+                               "); those behind the end change nothing, and where there would be more its results are not numbers")
+                      : " turns are computed; those behind the end change nothing"));
   finish(node, turns, std::vector<std::int64_t>(turns.gathered.size()), std::vector<std::int64_t>(turns.gathered.size()));
 }
 
@@ -314,7 +324,8 @@ void Builder::scan(const FlatNode& node) {
     return given.empty() ? Ints(entries, 0) : given;
   };
   const Ints axes = listed("scan_input_axes", scanned), reversed = listed("scan_input_directions", scanned);
-  const Ints out_axes = listed("scan_output_axes", turns.gathered.size()), out_reversed = listed("scan_output_directions", turns.gathered.size());
+  const Ints out_axes = listed("scan_output_axes", turns.gathered.size()),
+             out_reversed = listed("scan_output_directions", turns.gathered.size());
   std::int64_t length = -1;
   std::vector<List> parts(scanned);
   for (std::size_t i = 0; i < scanned; ++i) {
@@ -344,7 +355,8 @@ void Builder::finish(const FlatNode& node, Turns& turns, const Ints& axes, const
     if (!node.outputs[i].present()) continue;
     if (i < carried) {
       hand(turns.carried[i], node.outputs[i]);
-      if (const Symbol from = turns.carried[i]; from.present() && value(from).present() && is_made(from)) rename(value(from), node.outputs[i]);
+      if (const Symbol from = turns.carried[i]; from.present() && value(from).present() && is_made(from))
+        rename(value(from), node.outputs[i]);
       continue;
     }
     List& parts = turns.gathered[i - carried];

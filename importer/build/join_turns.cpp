@@ -40,10 +40,12 @@ std::optional<Link> link_of(const Graph& graph, ValueId v) {
   if (among(op, reductions)) return Link{op, node->attributes, {}, {}, node->inputs[0]};
   if (op == "Gather" && node->attributes.integer("axis", 0) == 0) return Link{op, node->attributes, {}, node->inputs[0], node->inputs[1]};
   if (node->op->elementwise && node->inputs.size() == 1) return Link{op, node->attributes, {}, {}, node->inputs[0]};
-  if (op != "Div" || graph[node->inputs[1]].kind != ValueKind::constant || graph[node->inputs[1]].type.shape.elements() != 1) return std::nullopt;
+  if (op != "Div" || graph[node->inputs[1]].kind != ValueKind::constant || graph[node->inputs[1]].type.shape.elements() != 1)
+    return std::nullopt;
   const Node* sum = maker(graph, node->inputs[0]);  // a mean written out
   if (!sum || sum->op->name != "ReduceSum") return std::nullopt;
-  const double count = static_cast<double>(graph[sum->inputs[0]].type.shape.elements()) / static_cast<double>(std::max<std::int64_t>(1, graph[v].type.shape.elements()));
+  const double count = static_cast<double>(graph[sum->inputs[0]].type.shape.elements()) /
+                       static_cast<double>(std::max<std::int64_t>(1, graph[v].type.shape.elements()));
   if (graph[node->inputs[1]].data->to_doubles()[0] != count) return std::nullopt;
   return Link{"ReduceMean", sum->attributes, {}, {}, sum->inputs[0]};
 }

@@ -11,7 +11,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view ways_of_counting[] = {"Add", "Cast", "Concat", "Gather", "Identity", "Max", "Min", "Mul", "Reshape", "Slice", "Squeeze", "Sub", "Unsqueeze"};
+constexpr std::string_view ways_of_counting[] = {"Add", "Cast",    "Concat", "Gather",  "Identity", "Max",      "Min",
+                                                 "Mul", "Reshape", "Slice",  "Squeeze", "Sub",      "Unsqueeze"};
 
 // The mask, however often it was expanded to its own shape.
 ValueId bare(const Graph& graph, ValueId mask) {
@@ -24,7 +25,9 @@ ValueId bare(const Graph& graph, ValueId mask) {
 }
 
 // Whether a mask of so many axes picks rows of x.
-bool picks_rows(const Shape& mask, const Shape& x) { return mask.rank() > 0 && mask.rank() <= x.rank() && std::equal(mask.begin(), mask.end(), x.begin()); }
+bool picks_rows(const Shape& mask, const Shape& x) {
+  return mask.rank() > 0 && mask.rank() <= x.rank() && std::equal(mask.begin(), mask.end(), x.begin());
+}
 
 // Whether v broadcasts to each row alone: along the mask's axes it has one element.
 bool is_of_rows(const Shape& v, int rows_rank) {
@@ -47,8 +50,10 @@ void Builder::refuse_masked(const Masked& m) {
   node.name = m.node;
   node.op = "NonZero";
   node.opset = m.opset;
-  problem(node, "its operand must be known when the plan is made: how many elements are not zero is a shape. What y[mask] = f(x[mask]) is written as can be read; "
-                "else multiply by the mask, or use Where, instead");
+  problem(node,
+          "its operand must be known when the plan is made: how many elements are not zero is a shape. What y[mask] = f(x[mask]) is "
+          "written as can be read; "
+          "else multiply by the mask, or use Where, instead");
 }
 
 // The mask with an axis of one element for each of x behind it.
@@ -68,7 +73,12 @@ std::optional<Builder::Masked> Builder::picked(const FlatNode& node) {
   m.kind = Masked::rows;
   m.full = x;
   if (!is_float(type.dtype)) return m;
-  Draft where{.op = "Where", .domain = "", .opset = node.opset, .name = node.name, .attributes = {}, .inputs = {mask_for(node, m.mask, type.shape), x}};
+  Draft where{.op = "Where",
+              .domain = "",
+              .opset = node.opset,
+              .name = node.name,
+              .attributes = {},
+              .inputs = {mask_for(node, m.mask, type.shape), x}};
   where.inputs.push_back(GraphBuilder(graph(), node.name, {node.name}).scalar(0.5, type.dtype));
   m.full = add(node, where)[0];
   return m;
@@ -131,23 +141,34 @@ std::optional<Builder::Masked> Builder::masked_result(const FlatNode& node, cons
 bool Builder::write_masked(const FlatNode& node) {
   const Masked *const by = masked(node, 1), *const updates = masked(node, 2);
   const std::string reduction = node.attributes.text("reduction", "none");
-  if (masked(node, 0) || !by || by->kind != Masked::tuples || !updates || updates->kind != Masked::rows || (reduction != "none" && reduction != "add")) return false;
+  if (masked(node, 0) || !by || by->kind != Masked::tuples || !updates || updates->kind != Masked::rows ||
+      (reduction != "none" && reduction != "add"))
+    return false;
   const ValueId data = value(node.inputs[0]);
   const TensorType type = graph()[data].type;
-  if (!picks_rows(graph()[by->mask].type.shape, type.shape) || graph()[updates->full].type.dtype != type.dtype || bare(graph(), by->mask) != bare(graph(), updates->mask)) return false;
+  if (!picks_rows(graph()[by->mask].type.shape, type.shape) || graph()[updates->full].type.dtype != type.dtype ||
+      bare(graph(), by->mask) != bare(graph(), updates->mask))
+    return false;
   if (broadcast(graph()[updates->full].type.shape, type.shape) != type.shape) return false;
   GraphBuilder b(graph(), node.name, {node.name});
   const ValueId now = reduction == "add" ? b.add(data, updates->full) : updates->full;
-  Draft where{.op = "Where", .domain = "", .opset = node.opset, .name = node.name, .attributes = {}, .inputs = {mask_for(node, by->mask, type.shape), now, data}};
+  Draft where{.op = "Where",
+              .domain = "",
+              .opset = node.opset,
+              .name = node.name,
+              .attributes = {},
+              .inputs = {mask_for(node, by->mask, type.shape), now, data}};
   bind(node, add(node, where));
   return true;
 }
 
 bool Builder::run_masked(const FlatNode& node) {
-  if (node.domain.empty() && node.op == "NonZero" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() && value(node.inputs[0]).present()) {
+  if (node.domain.empty() && node.op == "NonZero" && node.inputs.size() == 1 && node.outputs.size() == 1 && node.inputs[0].present() &&
+      value(node.inputs[0]).present()) {
     const Value& mask = graph()[value(node.inputs[0])];
     if (mask.kind == ValueKind::constant || mask.type.dtype != DType::boolean) return false;
-    masked_[node.outputs[0].index] = {.kind = Masked::places, .mask = value(node.inputs[0]), .full = {}, .broadcasts = false, .node = node.name, .opset = node.opset};
+    masked_[node.outputs[0].index] = {
+        .kind = Masked::places, .mask = value(node.inputs[0]), .full = {}, .broadcasts = false, .node = node.name, .opset = node.opset};
     return true;
   }
   const Masked* any = nullptr;

@@ -21,18 +21,23 @@ void Builder::scan_samples(const FlatNode& node) {
   if (scanned < 1 || scanned > std::ssize(operands)) fail("num_scan_inputs is ", scanned, ", expected 1 to ", operands.size());
   const std::size_t carried = operands.size() - static_cast<std::size_t>(scanned);
   if (body.inputs.size() != operands.size()) fail("its body takes ", body.inputs.size(), " inputs, expected ", operands.size());
-  if (body.outputs.size() < std::max(carried, node.outputs.size())) fail("its body gives ", body.outputs.size(), " outputs, expected ", std::max(carried, node.outputs.size()));
+  if (body.outputs.size() < std::max(carried, node.outputs.size()))
+    fail("its body gives ", body.outputs.size(), " outputs, expected ", std::max(carried, node.outputs.size()));
   const Ints reversed = node.attributes.ints("directions", Ints(static_cast<std::size_t>(scanned), 0));
   if (std::ssize(reversed) != scanned) fail("directions has ", reversed.size(), " entries, expected ", scanned);
 
   const auto shape_of = [&](std::size_t i) { return graph()[value(operands[i])].type.shape; };
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (shape_of(i).rank() < (i < carried ? 1 : 2)) fail("its operand ", i + 1, " is ", shape_of(i), ", expected samples in axis 0", i < carried ? "" : " and turns in axis 1");
+    if (shape_of(i).rank() < (i < carried ? 1 : 2))
+      fail("its operand ", i + 1, " is ", shape_of(i), ", expected samples in axis 0", i < carried ? "" : " and turns in axis 1");
   const std::int64_t samples = shape_of(carried)[0], most = shape_of(carried)[1];
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (shape_of(i)[0] != samples || (i >= carried && shape_of(i)[1] != most)) fail("its operand ", i + 1, " is ", shape_of(i), ", expected ", samples, " samples", i < carried ? "" : concat(" of ", most, " turns"));
+    if (shape_of(i)[0] != samples || (i >= carried && shape_of(i)[1] != most))
+      fail("its operand ", i + 1, " is ", shape_of(i), ", expected ", samples, " samples",
+           i < carried ? "" : concat(" of ", most, " turns"));
   if (samples < 1 || most < 1) fail("it takes no turn, so the shapes of its outputs are not known");
-  if (samples > limits::unrolled_nodes || most > limits::unrolled_nodes) fail("it takes ", most, " turns for each of ", samples, " samples, expected at most ", limits::unrolled_nodes, " in all");
+  if (samples > limits::unrolled_nodes || most > limits::unrolled_nodes)
+    fail("it takes ", most, " turns for each of ", samples, " samples, expected at most ", limits::unrolled_nodes, " in all");
   Ints lengths(static_cast<std::size_t>(samples), most);
   if (node.inputs[0].present()) {
     const Tensor* given = known(node.inputs[0]);
@@ -43,7 +48,8 @@ void Builder::scan_samples(const FlatNode& node) {
   }
 
   std::vector<List> by_sample;  // of each operand
-  for (std::size_t i = 0; i < operands.size(); ++i) by_sample.push_back(split(node, operands[i], 0, Ints(static_cast<std::size_t>(samples), 1), false, concat("samples", i)));
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    by_sample.push_back(split(node, operands[i], 0, Ints(static_cast<std::size_t>(samples), 1), false, concat("samples", i)));
   std::vector<List> results(body.outputs.size());
   for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
     const auto length = static_cast<std::size_t>(lengths[s]);
@@ -68,7 +74,9 @@ void Builder::scan_samples(const FlatNode& node) {
       if (!value(whole).present()) return;
       TensorType rest = graph()[value(whole)].type;
       rest.shape[0] = most - lengths[s];
-      if (rest.shape[0] > 0) whole = emit(node, "Concat", {whole, constant(node, Tensor(rest), concat("rest", i, '#', s))}, {{"axis", std::int64_t{0}}}, concat("padded", i, '#', s));
+      if (rest.shape[0] > 0)
+        whole = emit(node, "Concat", {whole, constant(node, Tensor(rest), concat("rest", i, '#', s))}, {{"axis", std::int64_t{0}}},
+                     concat("padded", i, '#', s));
       results[carried + i].push_back(whole);
     }
   }

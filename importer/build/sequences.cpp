@@ -117,7 +117,8 @@ Builder::List Builder::split(const FlatNode& of, Symbol in, std::int64_t axis, c
   node.opset = limits::newest_opset;
   node.attributes.set("axis", axis);
   node.inputs = {in, constant(of, Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(sizes.size())}, sizes), suffix + "/sizes")};
-  for (std::size_t i = 0; i < sizes.size(); ++i) node.outputs.push_back(new_symbol(concat(node.name, '#', i), {}, concat(of.id, node.turn, '#', i)));
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    node.outputs.push_back(new_symbol(concat(node.name, '#', i), {}, concat(of.id, node.turn, '#', i)));
   List parts = node.outputs;
   if (!parts.empty()) attempt(node);
   if (keep) return parts;

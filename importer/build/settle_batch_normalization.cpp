@@ -29,7 +29,8 @@ void settle_batch_normalization(Graph& graph, bool training, bool unbiased) {
     if (node.op->name != "BatchNormalization") continue;
     if (training && unbiased) node.attributes.set("unbiased", std::int64_t{1});
     if (training) node.attributes.erase(mark);
-    if (node.attributes.has(mark) && all_are(graph[node.inputs[3]], 0) && all_are(graph[node.inputs[4]], 1)) node.attributes.set("training_mode", std::int64_t{1});
+    if (node.attributes.has(mark) && all_are(graph[node.inputs[3]], 0) && all_are(graph[node.inputs[4]], 1))
+      node.attributes.set("training_mode", std::int64_t{1});
   }
 }
 
@@ -42,12 +43,16 @@ std::vector<std::string> training_mode_notes(const Graph& graph) {
     if (!names.empty()) notes.push_back(concat("BatchNormalization ", list(names), " of training_mode=1 ", how));
   };
   add(running, "is computed by the running statistics: nothing is trained here");
-  add(untouched, "holds the untouched statistics 0 and 1 and is computed by those of each batch: a sample's result depends on the others of its batch");
+  add(untouched,
+      "holds the untouched statistics 0 and 1 and is computed by those of each batch: a sample's result depends on the others of its "
+      "batch");
   return notes;
 }
 
 bool normalizes_by_batch(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op->name == "BatchNormalization" && n.attributes.integer("training_mode", 0) != 0 && graph[n.inputs[0]].depends_on_batch; });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
+    return n.op->name == "BatchNormalization" && n.attributes.integer("training_mode", 0) != 0 && graph[n.inputs[0]].depends_on_batch;
+  });
 }
 
 }  // namespace tandem

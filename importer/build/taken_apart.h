@@ -12,7 +12,8 @@ struct TakenApart {
   bool differentiable;               // a gradient flows through what it becomes
 };
 
-// If, Loop and Scan (control_flow.cpp, scan_samples.cpp), FlexAttention (flex_attention.cpp), lists of tensors and optional values (sequences.cpp), linear models (linear_models.cpp).
+// If, Loop and Scan (control_flow.cpp, scan_samples.cpp), FlexAttention (flex_attention.cpp), lists of tensors and optional values
+// (sequences.cpp), linear models (linear_models.cpp).
 std::span<const TakenApart> taken_apart();
 
 }  // namespace tandem

@@ -53,7 +53,8 @@ constexpr Hint hints[] = {
 std::string unsupported(const FlatNode& node) {
   const std::string reason = "the operator is not supported";
   for (const Hint& hint : hints)
-    if (fnmatch(hint.domain, node.domain.c_str(), 0) == 0 && fnmatch(hint.op, node.op.c_str(), 0) == 0) return concat(reason, ": ", hint.what);
+    if (fnmatch(hint.domain, node.domain.c_str(), 0) == 0 && fnmatch(hint.op, node.op.c_str(), 0) == 0)
+      return concat(reason, ": ", hint.what);
   if (!node.domain.empty() || is_standard_operator(node.op)) return reason;
   std::vector<std::string> names;
   for (const Operator& op : operators())

@@ -59,14 +59,18 @@ class Cut {
       open.pop_back();
       if (maker >= 0) add_reads(graph_.node(maker), needed, open);
     }
-    const int nodes = keep_if(*graph_.mutable_node(), [&](const auto& n) { return std::any_of(n.output().begin(), n.output().end(), [&](const auto& o) { return needed.contains(o); }); });
+    const int nodes = keep_if(*graph_.mutable_node(), [&](const auto& n) {
+      return std::any_of(n.output().begin(), n.output().end(), [&](const auto& o) { return needed.contains(o); });
+    });
     const int tensors = keep_if(*graph_.mutable_initializer(), [&](const auto& t) { return needed.contains(t.name()); });
     keep_if(*graph_.mutable_sparse_initializer(), [&](const auto& t) { return needed.contains(t.values().name()); });
-    keep_if(*graph_.mutable_value_info(), [&](const auto& v) { return needed.contains(v.name()) && std::find(ends.begin(), ends.end(), v.name()) == ends.end(); });
+    keep_if(*graph_.mutable_value_info(),
+            [&](const auto& v) { return needed.contains(v.name()) && std::find(ends.begin(), ends.end(), v.name()) == ends.end(); });
     keep_if(*graph_.mutable_input(), [&](const auto& v) { return needed.contains(v.name()); });
     graph_.clear_output();
     for (auto& o : outputs) *graph_.add_output() = std::move(o);
-    return concat("cut: the model ends at ", list, "; ", nodes, nodes == 1 ? " node" : " nodes", " and ", tensors, tensors == 1 ? " initializer" : " initializers", " behind that are left out");
+    return concat("cut: the model ends at ", list, "; ", nodes, nodes == 1 ? " node" : " nodes", " and ", tensors,
+                  tensors == 1 ? " initializer" : " initializers", " behind that are left out");
   }
 
  private:
@@ -88,7 +92,8 @@ class Cut {
       names.insert(names.end(), node.output().begin(), node.output().end());
       if (!node.name().empty()) names.push_back(node.name());
     }
-    fail(ExitCode::usage, option("cut"), " '", name, "': the model's graph has no node and computes no value of that name", suggestion(name, names));
+    fail(ExitCode::usage, option("cut"), " '", name, "': the model's graph has no node and computes no value of that name",
+         suggestion(name, names));
   }
 
   onnx::ValueInfoProto declared(const std::string& name) const {

@@ -38,7 +38,8 @@ struct Changed {};
 
 class Head {
  public:
-  Head(onnx::ModelProto& model, std::int64_t wanted, const std::string& asked) : model_(model), graph_(*model.mutable_graph()), values_(model), wanted_(wanted), asked_(asked) {}
+  Head(onnx::ModelProto& model, std::int64_t wanted, const std::string& asked)
+      : model_(model), graph_(*model.mutable_graph()), values_(model), wanted_(wanted), asked_(asked) {}
 
   NewHead replace() {
     if (wanted_ < 1) fail(ExitCode::usage, option("head"), ": ", wanted_, " classes");
@@ -48,9 +49,11 @@ class Head {
       } catch (const Changed&) {
       }
     own_bias();
-    NewHead head{.line = concat("head: ", name_of(graph_.node(values_.maker(result_))), " now has ", wanted_, wanted_ == 1 ? " class, " : " classes, ", classes_, " before; '", weight_, "'",
-                                bias_.empty() ? "" : concat(" and '", bias_, "'"), " start anew (", option("replace_head"), " names another node)"),
-                 .names = {weight_}};
+    NewHead head{
+        .line = concat("head: ", name_of(graph_.node(values_.maker(result_))), " now has ", wanted_,
+                       wanted_ == 1 ? " class, " : " classes, ", classes_, " before; '", weight_, "'",
+                       bias_.empty() ? "" : concat(" and '", bias_, "'"), " start anew (", option("replace_head"), " names another node)"),
+        .names = {weight_}};
     resize(values_.take(weight_), axis_);
     if (!bias_.empty()) {
       head.names.push_back(bias_);
@@ -80,7 +83,9 @@ class Head {
   void enter(int at) {
     const onnx::NodeProto& node = graph_.node(at);
     if (!called_by(node, model_)) return;
-    if (++calls_ > limits::function_depth) fail(ExitCode::usage, option("head"), ": more than ", limits::function_depth, " calls of local functions on the way, at ", name_of(node));
+    if (++calls_ > limits::function_depth)
+      fail(ExitCode::usage, option("head"), ": more than ", limits::function_depth, " calls of local functions on the way, at ",
+           name_of(node));
     written_out_ += concat(written_out_.empty() ? "" : ", ", name_of(node));
     if (asked_ == node.name() && !asked_.empty()) inside_ = concat(node.name(), '/');
     write_out_call(model_, at);
@@ -105,7 +110,8 @@ class Head {
   bool goes_by(const onnx::NodeProto& n, const std::string& name) const {
     if (n.name() == name || n.output(0) == name) return true;
     for (int i = 1; i < n.input_size(); ++i)
-      if (n.input(i) == name || (n.input(i).starts_with(name) && n.input(i).find_first_of("./", name.size()) == name.size() && n.input(i).find_first_of("./", name.size() + 1) == std::string::npos))
+      if (n.input(i) == name || (n.input(i).starts_with(name) && n.input(i).find_first_of("./", name.size()) == name.size() &&
+                                 n.input(i).find_first_of("./", name.size() + 1) == std::string::npos))
         return true;
     return false;
   }
@@ -134,12 +140,17 @@ class Head {
       }
     }
     if (heads.empty() && !asked_.empty() && chains.empty())
-      fail(ExitCode::usage, option("replace_head"), " '", asked_, "': the model's graph has no Gemm, MatMul or Conv of that name", suggestion(asked_, names));
+      fail(ExitCode::usage, option("replace_head"), " '", asked_, "': the model's graph has no Gemm, MatMul or Conv of that name",
+           suggestion(asked_, names));
     if (heads.empty())
-      fail(ExitCode::usage, option("head"), ": no Gemm, MatMul or Conv was found from which an output's scores come (", option("replace_head"), " names one); from the outputs back:", chains);
+      fail(ExitCode::usage, option("head"), ": no Gemm, MatMul or Conv was found from which an output's scores come (",
+           option("replace_head"), " names one); from the outputs back:", chains);
     std::string list;
     for (const int at : heads) list += concat(list.empty() ? "" : ", ", name_of(graph_.node(at)), made_by(graph_.node(at)));
-    if (heads.size() > 1) fail(ExitCode::usage, option("head"), ": ", heads.size(), asked_.empty() ? " nodes make outputs" : concat(" nodes go by '", asked_, "'"), ": ", option("replace_head"), " names which of ", list);
+    if (heads.size() > 1)
+      fail(ExitCode::usage, option("head"), ": ", heads.size(),
+           asked_.empty() ? " nodes make outputs" : concat(" nodes go by '", asked_, "'"), ": ", option("replace_head"), " names which of ",
+           list);
     result_ = graph_.node(*heads.begin()).output(0);
     return *heads.begin();
   }
@@ -156,7 +167,8 @@ class Head {
     const std::string what = concat(option("head"), ": ", name_of(node));
     const bool gemm = node.op_type() == "Gemm", conv = node.op_type() == "Conv";
     if (node.input_size() < 2) fail(ExitCode::usage, what, " has no weight");
-    if (conv && integer_of(node, "group", 1) != 1) fail(ExitCode::usage, what, " has ", integer_of(node, "group", 1), " groups: how many classes each makes is not known");
+    if (conv && integer_of(node, "group", 1) != 1)
+      fail(ExitCode::usage, what, " has ", integer_of(node, "group", 1), " groups: how many classes each makes is not known");
     bool turned = gemm && integer_of(node, "transB", 0) != 0;
     weight_ = node.input(1);
     const onnx::NodeProto* reader = &node;
@@ -173,14 +185,17 @@ class Head {
         matrix_ = from->output(0);
       }
       if (!from || (!turn && !reshape && !is_op(*from, "Identity")))
-        fail(ExitCode::usage, what, " takes its weight from ", from ? name_of(*from) : concat("the input '", weight_, "'"), ", not from an initializer or a constant node");
-      if (const std::string other = other_reader(weight_, *reader); !other.empty()) fail(ExitCode::usage, what, " shares its weight with ", other);
+        fail(ExitCode::usage, what, " takes its weight from ", from ? name_of(*from) : concat("the input '", weight_, "'"),
+             ", not from an initializer or a constant node");
+      if (const std::string other = other_reader(weight_, *reader); !other.empty())
+        fail(ExitCode::usage, what, " shares its weight with ", other);
       turned ^= turn;
       reader = from;
       weight_ = from->input(0);
     }
     if (const std::string other = other_reader(weight_, *reader); !other.empty())
-      fail(ExitCode::usage, what, " shares its weight '", weight_, "' with ", other, ", which goes on having the old number of rows (", option("untie"), " gives each its own)");
+      fail(ExitCode::usage, what, " shares its weight '", weight_, "' with ", other, ", which goes on having the old number of rows (",
+           option("untie"), " gives each its own)");
     const Dims dims = *values_.dims(weight_);
     const int rank = static_cast<int>(dims.size());
     if (conv ? rank < 3 : matrix ? rank < 1 : rank != 2) fail(ExitCode::usage, what, " has a weight of rank ", rank);
@@ -191,10 +206,12 @@ class Head {
     if (!matrix) return;
     behind_.insert(matrix_);
     matrix_axis_ = turned ? 0 : 1;  // of the Reshape's shape
-    const std::int64_t rows = (*matrix)[static_cast<std::size_t>(1 - matrix_axis_)], given = (*matrix)[static_cast<std::size_t>(matrix_axis_)];
+    const std::int64_t rows = (*matrix)[static_cast<std::size_t>(1 - matrix_axis_)],
+                       given = (*matrix)[static_cast<std::size_t>(matrix_axis_)];
     const std::int64_t elements = std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
     if (given != classes_ && !(given == -1 && rows > 0 && elements == rows * classes_))
-      fail(ExitCode::usage, what, " reads its weight '", weight_, "' through Reshape '", matrix_, "', which splits or joins the classes: ", listed(dims), " becomes ", listed(*matrix));
+      fail(ExitCode::usage, what, " reads its weight '", weight_, "' through Reshape '", matrix_,
+           "', which splits or joins the classes: ", listed(dims), " becomes ", listed(*matrix));
     if (given == -1) matrix_.clear();  // it counts them itself
   }
   static std::string listed(const Dims& dims) {
@@ -216,7 +233,8 @@ class Head {
       const auto dims = values_.dims(node.input(2));
       const bool one_number = dims && std::all_of(dims->begin(), dims->end(), [](std::int64_t d) { return d == 1; });
       if (!is_bias(node.input(2), false) && !one_number)
-        fail(ExitCode::usage, option("head"), ": ", name_of(node), " takes its bias from '", node.input(2), "', which is no initializer of ", classes_, " numbers");
+        fail(ExitCode::usage, option("head"), ": ", name_of(node), " takes its bias from '", node.input(2),
+             "', which is no initializer of ", classes_, " numbers");
       if (is_bias(node.input(2), false)) take_bias(node.input(2), node);
       return;
     }
@@ -261,7 +279,9 @@ class Head {
 
   // What a node behind the head holds of the old number beside its operand `value`: a Reshape's is set anew.
   void check_constants(const onnx::NodeProto& node, const std::string& value, const std::string& way) {
-    const auto refuse = [&](const std::string& in) { fail(ExitCode::usage, option("head"), ": '", in, "' holds the old number of classes, ", classes_, ": ", way); };
+    const auto refuse = [&](const std::string& in) {
+      fail(ExitCode::usage, option("head"), ": '", in, "' holds the old number of classes, ", classes_, ": ", way);
+    };
     const auto shape = values_.integers_of(node)(is_op(node, "Resize") ? 3 : 1, "shape");
     const std::int64_t times = shape && classes_ > 1 ? std::count(shape->begin() + !shape->empty(), shape->end(), classes_) : 0;
     if (is_op(node, "Reshape") && times == 1 && node.input_size() > 1) shapes_[node.output(0)] = node.input(1);
@@ -313,11 +333,13 @@ class Head {
         const std::string way = concat(from.chain, " -> ", name_of(node));
         if (node.domain().empty() && ends.contains(node.op_type())) continue;
         if (!node.domain().empty() || !follows.contains(node.op_type()))
-          fail(ExitCode::usage, option("head"), ": what follows may be made for ", classes_, " classes: ", way, " (", option("replace_head"), " names another node)");
+          fail(ExitCode::usage, option("head"), ": what follows may be made for ", classes_, " classes: ", way, " (",
+               option("replace_head"), " names another node)");
         check_constants(node, from.value, way);
         const IntegersOf integers = values_.integers_of(node);
         if (const auto part = takes_part(node, from.place, integers); !part || *part)
-          fail(ExitCode::usage, option("head"), ": ", name_of(node), part ? " takes a part" : " may take a part", " of the ", classes_, " classes: ", way);
+          fail(ExitCode::usage, option("head"), ": ", name_of(node), part ? " takes a part" : " may take a part", " of the ", classes_,
+               " classes: ", way);
         const auto place = classes_behind(node, from.place, classes_, integers);
         for (const auto& out : node.output())
           if (place && !out.empty() && behind_.insert(out).second) open.push_back({out, way, *place});
@@ -328,7 +350,8 @@ class Head {
     std::set<std::string> seen;
     for (const auto& [in, way] : met)
       if (!behind_.contains(in) && from_input(in, seen))
-        fail(ExitCode::usage, option("head"), ": '", in, "' is computed from the model's input too, beside this head: ", way, ": a model of several heads keeps its classes");
+        fail(ExitCode::usage, option("head"), ": '", in, "' is computed from the model's input too, beside this head: ", way,
+             ": a model of several heads keeps its classes");
   }
 
   bool from_input(const std::string& value, std::set<std::string>& seen) {
@@ -336,7 +359,8 @@ class Head {
     const int maker = values_.maker(value);
     if (maker < 0) return !value.empty() && !values_.is_initializer(value);
     const auto& inputs = graph_.node(maker).input();
-    return graph_.node(maker).op_type() != "Shape" && std::any_of(inputs.begin(), inputs.end(), [&](const std::string& in) { return from_input(in, seen); });
+    return graph_.node(maker).op_type() != "Shape" &&
+           std::any_of(inputs.begin(), inputs.end(), [&](const std::string& in) { return from_input(in, seen); });
   }
 
   void resize(onnx::TensorProto& tensor, int axis) {
@@ -386,6 +410,8 @@ class Head {
 
 }  // namespace
 
-NewHead replace_head(onnx::ModelProto& model, std::int64_t classes, const std::string& node) { return Head(model, classes, node).replace(); }
+NewHead replace_head(onnx::ModelProto& model, std::int64_t classes, const std::string& node) {
+  return Head(model, classes, node).replace();
+}
 
 }  // namespace tandem

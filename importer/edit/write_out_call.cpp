@@ -16,7 +16,8 @@ namespace {
 
 class Call {
  public:
-  Call(const onnx::ModelProto& model, const onnx::FunctionProto& function, const onnx::NodeProto& call, int at) : function_(function), call_(call) {
+  Call(const onnx::ModelProto& model, const onnx::FunctionProto& function, const onnx::NodeProto& call, int at)
+      : function_(function), call_(call) {
     take_names(model.graph(), taken_);
     prefix_ = concat(call.name().empty() ? concat(call.op_type(), '#', at) : call.name(), '/');
   }
@@ -104,8 +105,8 @@ void take_opsets(onnx::ModelProto& model, const onnx::FunctionProto& function, c
     const std::int64_t inner = version_of(function.opset_import(), domain), outer = version_of(model.opset_import(), domain);
     if (inner < 0 || inner == outer) continue;
     if (outer >= 0)
-      fail(ExitCode::usage, option("head"), ": local function '", function.name(), "', called by '", call, "', is of opset ", inner, " of ", domain.empty() ? "ai.onnx" : domain, ", the model of ", outer,
-           ": its nodes cannot stand in the model's own graph");
+      fail(ExitCode::usage, option("head"), ": local function '", function.name(), "', called by '", call, "', is of opset ", inner, " of ",
+           domain.empty() ? "ai.onnx" : domain, ", the model of ", outer, ": its nodes cannot stand in the model's own graph");
     auto& import = *model.add_opset_import();
     import.set_domain(domain);
     import.set_version(inner);

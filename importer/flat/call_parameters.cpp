@@ -53,7 +53,8 @@ class Calls {
   }
 
  private:
-  // A node that reads one tensor at two places, as a fresh normalization its bias and its mean, reads the second in place of what is missing.
+  // A node that reads one tensor at two places, as a fresh normalization its bias and its mean, reads the second in place of what is
+  // missing.
   void judge(std::string_view call, const std::vector<const FlatNode*>& nodes) {
     const std::vector<std::string_view> operands = operands_of(call);
     std::vector<std::string> listed, missing;

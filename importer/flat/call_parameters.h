@@ -1,6 +1,6 @@
-// What became of the parameters and buffers that the calls of PyTorch's exporter take, by its notes (importer/message/signature.h). ONNX Script's optimizer fuses
-// batch normalizations into the layers before them, leaves biases of zeros out, and keeps one of several tensors that are equal: then a node's call names
-// what the file does not hold.
+// What became of the parameters and buffers that the calls of PyTorch's exporter take, by its notes (importer/message/signature.h). ONNX
+// Script's optimizer fuses batch normalizations into the layers before them, leaves biases of zeros out, and keeps one of several tensors
+// that are equal: then a node's call names what the file does not hold.
 #pragma once
 #include <set>
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// An operand that reads another parameter's tensor; `owner`: the parameter or buffer that its call takes there, as calls name it; empty: not known which.
+// An operand that reads another parameter's tensor; `owner`: the parameter or buffer that its call takes there, as calls name it; empty:
+// not known which.
 struct Foreign {
   Symbol tensor;
   const FlatNode* reader = nullptr;

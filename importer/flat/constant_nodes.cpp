@@ -55,7 +55,8 @@ void retype_floats(Attributes& attributes, const Operator* op, const std::functi
   if (op && op->domain == "ai.onnx.ml" && !op->type_attribute.empty() && wanted(DType::float32) != DType::float32)
     attributes.set(std::string(op->type_attribute), static_cast<std::int64_t>(DType::float32));  // what its absence means
   for (const auto& [name, value] : Attributes(attributes)) {
-    if (const Tensor* tensor = std::get_if<Tensor>(&value); tensor && is_float(tensor->dtype())) attributes.set(name, tensor->cast(wanted(tensor->dtype())));
+    if (const Tensor* tensor = std::get_if<Tensor>(&value); tensor && is_float(tensor->dtype()))
+      attributes.set(name, tensor->cast(wanted(tensor->dtype())));
     const auto* number = std::get_if<std::int64_t>(&value);
     if (number && op && op->type_attribute == name && is_float(static_cast<DType>(*number)))
       attributes.set(name, static_cast<std::int64_t>(wanted(static_cast<DType>(*number))));

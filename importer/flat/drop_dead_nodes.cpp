@@ -1,4 +1,5 @@
-// Drops nodes whose outputs nobody needs, branches that a known condition never takes, and the optional outputs of the others that nobody reads.
+// Drops nodes whose outputs nobody needs, branches that a known condition never takes, and the optional outputs of the others that nobody
+// reads.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -22,7 +23,8 @@ class Liveness {
     for (const FlatInitializer& i : model.main.initializers)
       if (i.data) note(i.symbol, *i.data);
     for (const FlatNode& node : model.main.nodes)
-      if (const AttributeValue* value = node.op == "Constant" && node.domain.empty() && node.outputs.size() == 1 ? node.attributes.find("value") : nullptr)
+      if (const AttributeValue* value =
+              node.op == "Constant" && node.domain.empty() && node.outputs.size() == 1 ? node.attributes.find("value") : nullptr)
         if (const Tensor* tensor = std::get_if<Tensor>(value)) note(node.outputs[0], *tensor);
   }
 
@@ -53,7 +55,9 @@ class Liveness {
   void sweep_bodies(FlatNode& node) {
     for (FlatBody& body : node.bodies) {
       // An If's outputs are its branches', one by one; a Loop's or Scan's also feed the next turn.
-      const std::optional<bool> condition = node.op == "If" && !node.inputs.empty() && node.inputs[0].present() ? conditions_[static_cast<std::size_t>(node.inputs[0].index)] : std::nullopt;
+      const std::optional<bool> condition = node.op == "If" && !node.inputs.empty() && node.inputs[0].present()
+                                                ? conditions_[static_cast<std::size_t>(node.inputs[0].index)]
+                                                : std::nullopt;
       const bool taken = !condition || *condition == (body.attribute == "then_branch");
       for (std::size_t i = 0; i < body.outputs.size(); ++i)
         if (taken && (node.op != "If" || (i < node.outputs.size() && live(node.outputs[i])))) keep(body.outputs[i]);
@@ -72,7 +76,8 @@ class Liveness {
   }
 
   void note(Symbol s, const Tensor& value) {
-    if (s.present() && value.dtype() == DType::boolean && value.elements() == 1) conditions_[static_cast<std::size_t>(s.index)] = value.to_int64s()[0] != 0;
+    if (s.present() && value.dtype() == DType::boolean && value.elements() == 1)
+      conditions_[static_cast<std::size_t>(s.index)] = value.to_int64s()[0] != 0;
   }
 
   FlatModel& model_;

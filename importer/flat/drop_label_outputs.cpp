@@ -18,13 +18,15 @@ constexpr LabelOp label_ops[] = {
     {"ai.onnx.ml", "SVMClassifier", "classlabels_strings"},
     {"ai.onnx.ml", "TreeEnsembleClassifier", "classlabels_strings"},
 };
-constexpr std::string_view hand_strings_on[] = {"ArrayFeatureExtractor", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze", "Where"};
+constexpr std::string_view hand_strings_on[] = {
+    "ArrayFeatureExtractor", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze", "Where"};
 
 bool is_constant_of_strings(const FlatNode& node) {
   if (node.op != "Constant" || !node.domain.empty()) return false;
   const auto& list = node.proto->attribute();
   return std::any_of(list.begin(), list.end(), [](const onnx::AttributeProto& a) {
-    return a.name() == "value_string" || a.name() == "value_strings" || (a.name() == "value" && a.t().data_type() == onnx::TensorProto::STRING);
+    return a.name() == "value_string" || a.name() == "value_strings" ||
+           (a.name() == "value" && a.t().data_type() == onnx::TensorProto::STRING);
   });
 }
 
@@ -36,7 +38,9 @@ std::vector<bool> labels_of(const FlatModel& model) {
   const auto note = [](std::vector<bool>& set, Symbol s) {
     if (s.present()) set[static_cast<std::size_t>(s.index)] = true;
   };
-  const auto is_string = [&](Symbol s) { return s.present() && (held[static_cast<std::size_t>(s.index)] || given[static_cast<std::size_t>(s.index)]); };
+  const auto is_string = [&](Symbol s) {
+    return s.present() && (held[static_cast<std::size_t>(s.index)] || given[static_cast<std::size_t>(s.index)]);
+  };
   for (std::size_t i = 0; i < model.inputs.size() && i < model.main.inputs.size(); ++i)
     if (model.inputs[i].dtype == DType::string) note(held, model.main.inputs[i]);
   for (const FlatInitializer& i : model.main.initializers)
@@ -68,7 +72,9 @@ void drop_label_outputs(FlatModel& model) {
   for (std::size_t i = 0; i < model.main.outputs.size(); ++i) {
     const Symbol out = model.main.outputs[i];
     if (out.present() && labels[static_cast<std::size_t>(out.index)]) continue;
-    const auto map = std::find_if(model.main.nodes.begin(), model.main.nodes.end(), [&](const FlatNode& n) { return is_map(n) && std::find(n.outputs.begin(), n.outputs.end(), out) != n.outputs.end(); });
+    const auto map = std::find_if(model.main.nodes.begin(), model.main.nodes.end(), [&](const FlatNode& n) {
+      return is_map(n) && std::find(n.outputs.begin(), n.outputs.end(), out) != n.outputs.end();
+    });
     if (map == model.main.nodes.end() || !out.present()) {
       keep(out, model.output_names[i]);
       continue;

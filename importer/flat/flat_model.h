@@ -82,7 +82,8 @@ struct AttributeWeight {
   bool mirrored = false;
 };
 
-// A tensor of `shape` of which the rows along `axis` are some few (importer/weights/looked_up.h): which stands at each place of the other axes, in row-major order.
+// A tensor of `shape` of which the rows along `axis` are some few (importer/weights/looked_up.h): which stands at each place of the other
+// axes, in row-major order.
 struct LookedUp {
   Symbol symbol;
   Shape shape;
@@ -103,7 +104,8 @@ struct FlatModel {
   std::vector<TemplateTensor> tensors;  // every float tensor of the file, in its order
   std::vector<Tie> ties;
   std::vector<LookedUp> looked_up;
-  std::vector<Symbol> computed;       // weights that the exporter computed, by its notes or as they are none of the parameters (importer/weights/lost_parameters.h)
+  // weights that the exporter computed, by its notes or as they are none of the parameters (importer/weights/lost_parameters.h)
+  std::vector<Symbol> computed;
   std::vector<Symbol> single_biases;  // of which the first half is trained (importer/flat/single_bias.h)
   std::vector<AttributeWeight> attribute_weights;
   std::vector<ModelInput> inputs;    // of main, in its order, without initializers

@@ -44,7 +44,8 @@ class Collector {
     for (const char* form : {"value", "value_float", "value_floats"}) {
       const AttributeValue* value = node.attributes.find(form);
       if (!value || (form == std::string_view("value") && !std::holds_alternative<Tensor>(*value))) continue;
-      if (Tensor tensor = constant_value(node.attributes); is_float(tensor.dtype())) held.push_back({node.outputs[0], source, tensor.type(), tensor});
+      if (Tensor tensor = constant_value(node.attributes); is_float(tensor.dtype()))
+        held.push_back({node.outputs[0], source, tensor.type(), tensor});
       return;
     }
   }

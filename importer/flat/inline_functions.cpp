@@ -154,8 +154,9 @@ class Inliner {
       const Tensor tensor = constant_value(node.attributes);
       if (!is_float(tensor.dtype())) return false;
       const auto known = held_.find(node.proto);
-      hold(known != held_.end() ? known->second
-                                : FlatInitializer{.symbol = {}, .type = tensor.type(), .data = tensor, .home = node.proto, .constant_node = true},
+      hold(known != held_.end()
+               ? known->second
+               : FlatInitializer{.symbol = {}, .type = tensor.type(), .data = tensor, .home = node.proto, .constant_node = true},
            node.proto->output(0), scope, frame, body);
       return true;
     }
@@ -187,8 +188,9 @@ class Inliner {
       if (!main && is_float(static_cast<DType>(tensor.data_type()))) {
         try {
           const auto known = held_.find(&tensor);
-          hold(known != held_.end() ? known->second
-                                    : FlatInitializer{.symbol = {}, .type = type_of(tensor), .data = tensor_of(tensor, external_), .home = &tensor},
+          hold(known != held_.end()
+                   ? known->second
+                   : FlatInitializer{.symbol = {}, .type = type_of(tensor), .data = tensor_of(tensor, external_), .home = &tensor},
                tensor.name(), scope, frame, body);
         } catch (const Error& error) {
           problem("initializer '", frame.prefix, tensor.name(), "' ", error.what());
@@ -296,7 +298,8 @@ class Inliner {
         if (const auto* strings = std::get_if<Strings>(value)) names.insert(names.end(), strings->begin(), strings->end());
       counts.set(list[0] == 'x' ? "differentiated" : "operands", static_cast<std::int64_t>(names.size()));
     }
-    if (node.inputs.size() != names.size()) node.faults.push_back(concat("has ", node.inputs.size(), " inputs, xs and zs name ", names.size()));
+    if (node.inputs.size() != names.size())
+      node.faults.push_back(concat("has ", node.inputs.size(), " inputs, xs and zs name ", names.size()));
     names.push_back(node.attributes.text("y", ""));
     for (const std::string& name : names)
       node.inputs.push_back(look_up(name, scope, [&] { node_problem(node, concat("'", name, "', which it names, is not there")); }));

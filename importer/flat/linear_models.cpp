@@ -21,7 +21,9 @@ class Lifter {
     std::vector<FlatNode> before = std::move(model_.main.nodes);
     model_.main.nodes.clear();
     for (FlatNode& node : before) {
-      if (node.domain == ml && node.top_level && node.faults.empty() && node.inputs.size() == 1 && (node.op == "LinearClassifier" || node.op == "LinearRegressor") && lift(node)) continue;
+      if (node.domain == ml && node.top_level && node.faults.empty() && node.inputs.size() == 1 &&
+          (node.op == "LinearClassifier" || node.op == "LinearRegressor") && lift(node))
+        continue;
       if (node.domain == ml && node.op == "Normalizer") leave_probabilities(node);
       if (node.domain.empty() && node.op == "Concat") scores_of_two(node);
       model_.main.nodes.push_back(std::move(node));
@@ -81,14 +83,19 @@ class Lifter {
     const bool classifier = node.op == "LinearClassifier";
     const std::string post = a.text("post_transform", "NONE");
     if (!a.has("coefficients") || (post != "NONE" && post != "LOGISTIC" && post != "SOFTMAX")) return false;
-    const std::int64_t labels = !classifier ? 0 : a.has("classlabels_ints") ? static_cast<std::int64_t>(a.ints("classlabels_ints").size()) : strings(a);
+    const std::int64_t labels = !classifier                 ? 0
+                                : a.has("classlabels_ints") ? static_cast<std::int64_t>(a.ints("classlabels_ints").size())
+                                                            : strings(a);
     const auto numbers = static_cast<std::int64_t>(a.floats("coefficients").size());
     const bool shifted = a.has("intercepts") && !a.floats("intercepts").empty();
-    std::int64_t rows = classifier ? (shifted ? static_cast<std::int64_t>(a.floats("intercepts").size()) : labels) : a.integer("targets", 1);
-    if (rows < 1 || numbers < 1 || numbers % rows != 0 || (shifted && static_cast<std::int64_t>(a.floats("intercepts").size()) != rows)) return false;
+    std::int64_t rows =
+        classifier ? (shifted ? static_cast<std::int64_t>(a.floats("intercepts").size()) : labels) : a.integer("targets", 1);
+    if (rows < 1 || numbers < 1 || numbers % rows != 0 || (shifted && static_cast<std::int64_t>(a.floats("intercepts").size()) != rows))
+      return false;
     if (classifier && rows != labels && !(rows == 1 && labels == 2)) return false;
     const std::int64_t features = numbers / rows;
-    const bool mirrored = classifier && rows == 2 && labels == 2 && post == "LOGISTIC" && is_mirrored(a.floats("coefficients")) && (!shifted || is_mirrored(a.floats("intercepts")));
+    const bool mirrored = classifier && rows == 2 && labels == 2 && post == "LOGISTIC" && is_mirrored(a.floats("coefficients")) &&
+                          (!shifted || is_mirrored(a.floats("intercepts")));
     if (mirrored) rows = 1;
     const bool two = classifier && rows == 1 && labels == 2;
 
@@ -100,14 +107,17 @@ class Lifter {
     const Symbol score = add(node, "Gemm", operands, {{"transB", std::int64_t{1}}}, plain && !two ? given : Symbol{});
     Symbol result = score;
     if (two && plain)
-      result = add(node, "Concat", {add(node, "Sub", {constant(node, Tensor::scalar(1.0F)), score}), score}, {{"axis", std::int64_t{1}}}, given);
+      result =
+          add(node, "Concat", {add(node, "Sub", {constant(node, Tensor::scalar(1.0F)), score}), score}, {{"axis", std::int64_t{1}}}, given);
     else if (two)
       result = softmax_of_two(node, score, given);
     else if (!plain)
-      result = add(node, post == "SOFTMAX" ? "Softmax" : "Sigmoid", {score}, post == "SOFTMAX" ? Attributes{{"axis", std::int64_t{1}}} : Attributes{}, given);
+      result = add(node, post == "SOFTMAX" ? "Softmax" : "Sigmoid", {score},
+                   post == "SOFTMAX" ? Attributes{{"axis", std::int64_t{1}}} : Attributes{}, given);
     if (classifier && !node.outputs.empty() && node.outputs[0].present() && a.has("classlabels_ints")) {
       const Symbol best = add(node, "ArgMax", {result}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}});
-      add(node, "Gather", {constant(node, Tensor::of<std::int64_t>(Shape{labels}, a.ints("classlabels_ints"))), best}, {{"axis", std::int64_t{0}}}, node.outputs[0]);
+      add(node, "Gather", {constant(node, Tensor::of<std::int64_t>(Shape{labels}, a.ints("classlabels_ints"))), best},
+          {{"axis", std::int64_t{0}}}, node.outputs[0]);
     }
     return true;
   }
@@ -125,7 +135,9 @@ class Lifter {
 
   void leave_probabilities(FlatNode& node) {
     const FlatNode* from = node.inputs.size() == 1 ? producer(node.inputs[0]) : nullptr;
-    if (!from || from->op != "Softmax" || !from->domain.empty() || from->attributes.integer("axis", -1) == 0 || node.attributes.text("norm", "MAX") != "L1") return;
+    if (!from || from->op != "Softmax" || !from->domain.empty() || from->attributes.integer("axis", -1) == 0 ||
+        node.attributes.text("norm", "MAX") != "L1")
+      return;
     node.op = "Identity";
     node.domain.clear();
     node.opset = opset;
@@ -134,7 +146,8 @@ class Lifter {
 
   bool is_one(Symbol s) const {
     for (const FlatInitializer& i : model_.main.initializers)
-      if (i.symbol == s) return i.data && is_float(i.type.dtype) && size_of(i.type.dtype) > 2 && i.data->elements() == 1 && i.data->to_doubles()[0] == 1;
+      if (i.symbol == s)
+        return i.data && is_float(i.type.dtype) && size_of(i.type.dtype) > 2 && i.data->elements() == 1 && i.data->to_doubles()[0] == 1;
     return false;
   }
 

@@ -221,7 +221,8 @@ std::vector<Uses> uses_of(const FlatModel& model) {
 }
 
 bool is_weight(OperandRole role) {
-  return role == filter || role == transposed_filter || role == matrix || role == embedding || role == scale || role == bias || role == slope;
+  return role == filter || role == transposed_filter || role == matrix || role == embedding || role == scale || role == bias ||
+         role == slope;
 }
 bool is_statistic(OperandRole role) {
   return role == mean || role == variance;

@@ -24,7 +24,9 @@ void mark_own_statistics(FlatModel& model) {
   const auto in_set = [](const std::vector<bool>& set, Symbol s) { return s.present() && set[static_cast<std::size_t>(s.index)]; };
   for (const Symbol in : model.main.inputs) sampled[static_cast<std::size_t>(in.index)] = true;
   for (FlatNode& node : model.main.nodes) {
-    const auto any = [&](const std::vector<bool>& set) { return std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in_set(set, s); }); };
+    const auto any = [&](const std::vector<bool>& set) {
+      return std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol s) { return in_set(set, s); });
+    };
     const bool depends = any(sampled) || !node.bodies.empty();  // a body reads more than its node's operands
     const bool arithmetic = !node.inputs.empty() && (!is_view(role_of(node, 0)) || in_set(computed, node.inputs[0]));
     for (const Symbol out : node.outputs) {

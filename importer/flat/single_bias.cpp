@@ -42,7 +42,9 @@ void find_single_biases(FlatModel& model, std::string_view producer) {
   if (producer != keras_exporter) return;
   for (const FlatInitializer& i : model.main.initializers) {
     int readers = 0;
-    if (model.holding(i.symbol) != Holding::trained || !read_as_bias_alone(model.main, i.symbol, readers) || readers == 0 || !second_half_is_zero(i)) continue;
+    if (model.holding(i.symbol) != Holding::trained || !read_as_bias_alone(model.main, i.symbol, readers) || readers == 0 ||
+        !second_half_is_zero(i))
+      continue;
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])];
     if (entry.asked) continue;
     entry.reason += "; its second half stays zero, as Keras's layer has one bias";

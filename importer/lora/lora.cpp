@@ -65,8 +65,9 @@ class Adding {
       for (const int reader : weight.readers) beside(reader, adapter, weight);
     }
     rewrite();
-    line = concat("lora: ", lora_.adapters.size(), lora_.adapters.size() == 1 ? " weight has an adapter" : " weights have adapters", text_, ": ", trained,
-                  " numbers are trained beside the template's ", all, ", which stay but for a new head and what unfreeze names");
+    line = concat("lora: ", lora_.adapters.size(), lora_.adapters.size() == 1 ? " weight has an adapter" : " weights have adapters", text_,
+                  ": ", trained, " numbers are trained beside the template's ", all,
+                  ", which stay but for a new head and what unfreeze names");
     return std::move(lora_);
   }
 
@@ -78,7 +79,8 @@ class Adding {
   void choose() {
     const std::int64_t r = options_.rank;
     if (r < 1) fail(ExitCode::usage, option("lora"), ": r is ", r, ", expected at least 1");
-    if (!(options_.alpha > 0 && std::isfinite(options_.alpha))) fail(ExitCode::usage, option("lora"), ": alpha is ", options_.alpha, ", expected a positive number");
+    if (!(options_.alpha > 0 && std::isfinite(options_.alpha)))
+      fail(ExitCode::usage, option("lora"), ": alpha is ", options_.alpha, ", expected a positive number");
     const double scale = options_.alpha / static_cast<double>(r);
     std::set<std::string> met;
     std::string small;
@@ -95,7 +97,8 @@ class Adding {
       } else {
         bool wanted = false;
         for (const std::string& pattern : options_.targets)
-          if (matches_any(w.name, {pattern}) || std::any_of(w.names.begin(), w.names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) {
+          if (matches_any(w.name, {pattern}) ||
+              std::any_of(w.names.begin(), w.names.end(), [&](const std::string& name) { return matches_any(name, {pattern}); })) {
             met.insert(pattern);
             wanted = true;
           }
@@ -110,58 +113,73 @@ class Adding {
     }
     for (const std::string& pattern : options_.targets)
       if (!met.contains(pattern))
-        fail(ExitCode::usage, option("lora"), ": targets '", pattern, "': no weight goes by that name, nor does a node that reads one, that can have an adapter: a float or quantized tensor ",
+        fail(ExitCode::usage, option("lora"), ": targets '", pattern,
+             "': no weight goes by that name, nor does a node that reads one, that can have an adapter: a float or quantized tensor ",
              "that MatMul, Gemm, MatMulNBits, Gather or Conv (of one group) alone read");
     if (lora_.adapters.empty() && left > 0) fail(ExitCode::usage, small);
-    if (lora_.adapters.empty()) fail(ExitCode::usage, option("lora"), ": the model has no matrix that MatMul, Gemm or MatMulNBits alone read; targets names other weights ('*': all)");
+    if (lora_.adapters.empty())
+      fail(ExitCode::usage, option("lora"),
+           ": the model has no matrix that MatMul, Gemm or MatMulNBits alone read; targets names other weights ('*': all)");
     text_ = concat(options_.targets.empty() ? " (all matrices of products)" : "", ", r ", r, ", alpha ", options_.alpha,
-                   left > 0 ? concat(" (", left, left == 1 ? " matrix of fewer rows or columns than r has none)" : " matrices of fewer rows or columns than r have none)") : "");
+                   left > 0 ? concat(" (", left,
+                                     left == 1 ? " matrix of fewer rows or columns than r has none)"
+                                               : " matrices of fewer rows or columns than r have none)")
+                            : "");
   }
 
   std::string too_small(const AdaptableWeight& w, const AdapterShapes& sizes) const {
-    return concat(option("lora"), ": r is ", options_.rank, ", and '", w.name, "' has ", sizes.in, " inputs and ", sizes.out, " outputs: expected at most the smaller of these");
+    return concat(option("lora"), ": r is ", options_.rank, ", and '", w.name, "' has ", sizes.in, " inputs and ", sizes.out,
+                  " outputs: expected at most the smaller of these");
   }
 
   void choose_as_in_file() {
     const std::string file = concat("'", options_.from.string(), "'");
     std::map<std::string, Tensor> given;
     for (AdapterParameter& p : read_adapter(options_.from))
-      if (std::string name = p.name; !given.emplace(std::move(name), std::move(p.tensor)).second) fail(ExitCode::model, file, " holds '", p.name, "' twice");
+      if (std::string name = p.name; !given.emplace(std::move(name), std::move(p.tensor)).second)
+        fail(ExitCode::model, file, " holds '", p.name, "' twice");
     double scale = 1;
     if (const auto it = given.find(lora_scale); it != given.end()) {
-      if (it->second.elements() != 1 || !is_float(it->second.dtype())) fail(ExitCode::model, file, ": ", lora_scale, " is ", it->second.type(), ", expected one number");
+      if (it->second.elements() != 1 || !is_float(it->second.dtype()))
+        fail(ExitCode::model, file, ": ", lora_scale, " is ", it->second.type(), ", expected one number");
       scale = it->second.to_doubles()[0];
       given.erase(it);
     }
     for (AdaptableWeight& w : weights_) {
       const auto a = given.find(w.name + ".lora_A"), b = given.find(w.name + ".lora_B");
       if (a == given.end() || b == given.end()) continue;
-      if (!is_float(a->second.dtype()) || !is_float(b->second.dtype())) fail(ExitCode::model, file, ": the adapter of '", w.name, "' is not of floats");
+      if (!is_float(a->second.dtype()) || !is_float(b->second.dtype()))
+        fail(ExitCode::model, file, ": the adapter of '", w.name, "' is not of floats");
       const Shape& first = a->second.shape();
       const int axis = w.form == LoraForm::filter ? 0 : 1;
       const std::int64_t r = first.rank() > axis ? first[axis] : 0;
       const AdapterShapes sizes = adapter_shapes(w, r);
       if (r < 1 || first != sizes.a || b->second.shape() != sizes.b)
-        fail(ExitCode::model, file, ": the adapter of '", w.name, "' is ", first, " and ", b->second.shape(), ", which is none of a weight that is read as ", w.shape);
+        fail(ExitCode::model, file, ": the adapter of '", w.name, "' is ", first, " and ", b->second.shape(),
+             ", which is none of a weight that is read as ", w.shape);
       values_.emplace_back(a->second, b->second);
       given.erase(a);
       given.erase(b);
       add(w, r, scale);
     }
     if (!given.empty())
-      fail(ExitCode::usage, file, " holds '", given.begin()->first, "', which belongs to no weight of the model that can have an adapter: it was made for another model");
+      fail(ExitCode::usage, file, " holds '", given.begin()->first,
+           "', which belongs to no weight of the model that can have an adapter: it was made for another model");
     if (lora_.adapters.empty()) fail(ExitCode::usage, file, " holds no adapter");
     text_ = concat(" from ", file, ", alpha / r ", scale);
   }
 
   void add(const AdaptableWeight& w, std::int64_t r, double scale) {
-    lora_.adapters.push_back({.weight = w.name, .a = w.name + ".lora_A", .b = w.name + ".lora_B", .rank = r, .scale = scale, .quantized = w.quantized});
+    lora_.adapters.push_back(
+        {.weight = w.name, .a = w.name + ".lora_A", .b = w.name + ".lora_B", .rank = r, .scale = scale, .quantized = w.quantized});
     lora_.weights.push_back(w);
     scale_ = scale;
   }
 
   void take(const std::string& fresh) {
-    if (!taken_.insert(fresh).second) fail(ExitCode::usage, option("lora"), ": the model has a '", fresh, "' already: adapters go beside the weights of a model without any");
+    if (!taken_.insert(fresh).second)
+      fail(ExitCode::usage, option("lora"), ": the model has a '", fresh,
+           "' already: adapters go beside the weights of a model without any");
   }
 
   std::string fresh(const std::string& name) {
@@ -191,7 +209,8 @@ class Adding {
     return name;
   }
 
-  static onnx::NodeProto& node_of(std::vector<onnx::NodeProto>& list, const char* op, const std::vector<std::string>& inputs, const std::string& output) {
+  static onnx::NodeProto& node_of(std::vector<onnx::NodeProto>& list, const char* op, const std::vector<std::string>& inputs,
+                                  const std::string& output) {
     onnx::NodeProto& node = list.emplace_back();
     node.set_op_type(op);
     node.set_name(output);
@@ -204,7 +223,8 @@ class Adding {
   void beside(int index, const LoraAdapter& adapter, const AdaptableWeight& weight) {
     onnx::NodeProto& reader = *graph_.mutable_node(index);
     std::vector<onnx::NodeProto>& list = behind_[static_cast<std::size_t>(index)];
-    const std::string result = reader.output(0), base = result + ".lora_base", down = fresh(result + ".lora_down"), scaled = fresh(result + ".lora_scaled");
+    const std::string result = reader.output(0), base = result + ".lora_base", down = fresh(result + ".lora_down"),
+                      scaled = fresh(result + ".lora_scaled");
     const bool gemm = reader.op_type() == "Gemm", table = weight.form == LoraForm::embedding, filter = weight.form == LoraForm::filter;
     take(base);
     reader.set_output(0, base);

@@ -1,4 +1,5 @@
-// Low-rank adapters (LoRA, Hu et al. 2021; as Hugging Face's PEFT computes them): two small matrices beside a weight, which alone are trained.
+// Low-rank adapters (LoRA, Hu et al. 2021; as Hugging Face's PEFT computes them): two small matrices beside a weight, which alone are
+// trained.
 //
 //   y = x · W + alpha / r · (x · A) · B
 //
@@ -29,7 +30,8 @@ struct Lora {
   std::set<std::string> added;  // values that added nodes give, but for the sums of `sites`
 };
 
-// Adds what `options` ask for; to a model that takes adapters as inputs, in their place. A begins uniform within 1/√fan-in and B at zero; of an embedding A at zero and B with a deviation of 1; all
+// Adds what `options` ask for; to a model that takes adapters as inputs, in their place. A begins uniform within 1/√fan-in and B at zero;
+// of an embedding A at zero and B with a deviation of 1; all
 // as in PEFT. `except`: weights that get none. Fails (usage) where a pattern names no weight that can have one, or an adapter file does
 // not fit the model. `line` says what was done.
 Lora add_adapters(onnx::ModelProto& model, const LoraOptions& options, const std::vector<std::string>& except, std::string& line);

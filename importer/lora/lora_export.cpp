@@ -101,7 +101,9 @@ void remove_adapters(onnx::ModelProto& model, const Lora& lora) {
     sums.insert(site.result);
   }
   for (const LoraAdapter& a : lora.adapters) values.insert({a.a, a.b});
-  remove_nodes(graph, [&](const onnx::NodeProto& n) { return n.output_size() > 0 && (lora.added.contains(n.output(0)) || sums.contains(n.output(0))); });
+  remove_nodes(graph, [&](const onnx::NodeProto& n) {
+    return n.output_size() > 0 && (lora.added.contains(n.output(0)) || sums.contains(n.output(0)));
+  });
   for (auto& node : *graph.mutable_node())
     for (auto& out : *node.mutable_output())
       if (const auto it = result_of.find(out); it != result_of.end()) out = it->second;
@@ -140,7 +142,8 @@ void merge(const LoraAdapter& adapter, const AdaptableWeight& place, const Tenso
   visit_float(weight.dtype(), [&]<class T>() {
     const bool filter = place.form == LoraForm::filter;
     const auto left = (filter ? b : a).values<T>(), right = (filter ? a : b).values<T>();
-    const std::int64_t r = adapter.rank, columns = static_cast<std::int64_t>(right.size()) / r, rows = static_cast<std::int64_t>(left.size()) / r;
+    const std::int64_t r = adapter.rank, columns = static_cast<std::int64_t>(right.size()) / r,
+                       rows = static_cast<std::int64_t>(left.size()) / r;
     Tensor delta(TensorType{weight.dtype(), place.shape});
     const auto d = delta.write<T>();
     std::vector<double> row(static_cast<std::size_t>(columns));
@@ -148,9 +151,11 @@ void merge(const LoraAdapter& adapter, const AdaptableWeight& place, const Tenso
       std::fill(row.begin(), row.end(), 0.0);
       for (std::int64_t k = 0; k < r; ++k) {
         const double factor = static_cast<double>(left[static_cast<std::size_t>(i * r + k)]);
-        for (std::int64_t c = 0; c < columns; ++c) row[static_cast<std::size_t>(c)] += factor * static_cast<double>(right[static_cast<std::size_t>(k * columns + c)]);
+        for (std::int64_t c = 0; c < columns; ++c)
+          row[static_cast<std::size_t>(c)] += factor * static_cast<double>(right[static_cast<std::size_t>(k * columns + c)]);
       }
-      for (std::int64_t c = 0; c < columns; ++c) d[static_cast<std::size_t>(i * columns + c)] = static_cast<T>(adapter.scale * row[static_cast<std::size_t>(c)]);
+      for (std::int64_t c = 0; c < columns; ++c)
+        d[static_cast<std::size_t>(i * columns + c)] = static_cast<T>(adapter.scale * row[static_cast<std::size_t>(c)]);
     }
     for (auto step = place.steps.rbegin(); step != place.steps.rend(); ++step) delta = back<T>(delta, *step);
     const auto change = std::as_const(delta).values<T>();

@@ -91,7 +91,8 @@ class Finder {
   bool meet(AdaptableWeight here, int index) {
     const auto& node = graph_.node(index);
     if (!found_) found_ = std::move(here);
-    else if (found_->form != here.form || found_->shape != here.shape || found_->type != here.type || found_->steps != here.steps) return false;
+    else if (found_->form != here.form || found_->shape != here.shape || found_->type != here.type || found_->steps != here.steps)
+      return false;
     found_->readers.push_back(index);
     found_->names.push_back(node.name());
     for (const auto& entry : node.metadata_props())
@@ -136,7 +137,8 @@ class Finder {
   std::optional<AdaptableWeight> passed(const onnx::NodeProto& node, int input, AdaptableWeight at) const {
     const std::string& op = node.op_type();
     if (input != 0) return std::nullopt;
-    if ((op == "DequantizeLinear" || op == "QuantizeLinear") && (node.domain().empty() || node.domain() == "com.microsoft") && node.input_size() > 1) {
+    if ((op == "DequantizeLinear" || op == "QuantizeLinear") && (node.domain().empty() || node.domain() == "com.microsoft") &&
+        node.input_size() > 1) {
       const auto scale = held_.find(node.input(1));
       if (scale == held_.end()) return std::nullopt;
       at.quantized = true;

@@ -86,7 +86,9 @@ class Reader {
   }
   std::string_view text(const Vector& v) const { return bytes_.substr(v.at, v.size); }
 
-  [[noreturn]] static void broken(std::string_view why) { fail(ExitCode::model, "it is no file of adapters in ONNX Runtime's format: ", why); }
+  [[noreturn]] static void broken(std::string_view why) {
+    fail(ExitCode::model, "it is no file of adapters in ONNX Runtime's format: ", why);
+  }
 
  private:
   std::string_view bytes_;
@@ -97,7 +99,8 @@ class Reader {
 std::string adapter_bytes(const std::vector<AdapterParameter>& parameters) {
   std::size_t bytes = 0;
   for (const AdapterParameter& p : parameters) bytes += p.tensor.bytes().size() + p.name.size() + 128;
-  if (bytes >= std::size_t{1} << 31) fail(ExitCode::io, "adapters of ", bytes, " bytes: a file of ONNX Runtime's format holds at most 2 GiB");
+  if (bytes >= std::size_t{1} << 31)
+    fail(ExitCode::io, "adapters of ", bytes, " bytes: a file of ONNX Runtime's format holds at most 2 GiB");
   Writer w;
   const std::size_t root = w.open();
   w.put(identifier);
@@ -137,7 +140,8 @@ std::vector<AdapterParameter> parse_adapter(std::string_view bytes) {
   const Reader r(bytes);
   if (bytes.size() < 8 || bytes.substr(4, 4) != identifier) Reader::broken(concat("it does not begin as one", it_is(bytes)));
   const std::size_t root = r.follow(0);
-  if (const std::int32_t version = r.integer(root, 0); version != format_version) Reader::broken(concat("format version ", version, ", expected ", format_version));
+  if (const std::int32_t version = r.integer(root, 0); version != format_version)
+    Reader::broken(concat("format version ", version, ", expected ", format_version));
   const Reader::Vector list = r.vector(root, 3, 4);
   std::vector<AdapterParameter> parameters;
   std::size_t left = 2 * bytes.size();  // a builder may write what is alike once
@@ -159,7 +163,8 @@ std::vector<AdapterParameter> parse_adapter(std::string_view bytes) {
       if (d < 0 || __builtin_mul_overflow(wanted, d, &wanted)) Reader::broken(concat("'", p.name, "' has a dimension of ", d));
       shape.dims.push_back(d);
     }
-    if (wanted != static_cast<std::int64_t>(data.size)) Reader::broken(concat("'", p.name, "' of ", shape, " has ", data.size, " bytes, expected ", wanted));
+    if (wanted != static_cast<std::int64_t>(data.size))
+      Reader::broken(concat("'", p.name, "' of ", shape, " has ", data.size, " bytes, expected ", wanted));
     p.tensor = Tensor(TensorType{type, std::move(shape)});
     if (data.size > 0) std::memcpy(p.tensor.write().data(), r.text(data).data(), data.size);
     parameters.push_back(std::move(p));

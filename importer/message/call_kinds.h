@@ -19,8 +19,9 @@ bool is_detached(std::string_view value);  // a result of aten.detach: "detach_2
 bool is_joined(std::string_view value);    // of several: "cat"
 bool is_shift(std::string_view value);   // a sum or difference: "add_3"
 
-// Whether the operands that are parameters reach the call's operator as they are, moved at most: aten.linear transposes its matrix, aten.lstm orders gates,
-// aten.index brings the indexed axes to the front, aten.stack adds an axis; aten.add with an alpha multiplies. `call`: the whole note.
+// Whether the operands that are parameters reach the call's operator as they are, moved at most: aten.linear transposes its matrix,
+// aten.lstm orders gates, aten.index brings the indexed axes to the front, aten.stack adds an axis; aten.add with an alpha multiplies.
+// `call`: the whole note.
 bool takes_as_they_are(std::string_view call);
 
 bool is_batch_normalization(std::string_view call);

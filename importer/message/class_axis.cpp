@@ -91,7 +91,8 @@ Result reshape(const onnx::NodeProto&, const ClassAxis&, std::int64_t classes, c
   if (!shape || shape->empty()) return ClassAxis::unknown();
   const int rank = static_cast<int>(shape->size());
   const auto first = shape->begin() + (rank > 1);
-  if (const auto place = std::find(first, shape->end(), classes); place != shape->end()) return at(static_cast<int>(place - shape->begin()), rank);
+  if (const auto place = std::find(first, shape->end(), classes); place != shape->end())
+    return at(static_cast<int>(place - shape->begin()), rank);
   return rank == 2 && shape->back() == -1 ? Result(at(1, 2)) : ClassAxis::unknown();
 }
 
@@ -123,7 +124,8 @@ std::optional<bool> ClassAxis::is(std::int64_t other) const {
   return (other < 0 ? other + rank : other) == (axis < 0 ? axis + rank : axis);
 }
 
-std::optional<ClassAxis> classes_behind(const onnx::NodeProto& node, const ClassAxis& from, std::int64_t classes, const IntegersOf& integers) {
+std::optional<ClassAxis> classes_behind(const onnx::NodeProto& node, const ClassAxis& from, std::int64_t classes,
+                                        const IntegersOf& integers) {
   const auto move = moves.find(node.op_type());
   if (move == moves.end() || (!from.known() && node.op_type() != "Reshape")) return from;
   return move->second(node, from, classes, integers);
@@ -141,7 +143,8 @@ std::optional<bool> takes_part(const onnx::NodeProto& node, const ClassAxis& fro
   }
   bool told = true;
   for (std::size_t i = 0; i < std::min(axes->size(), starts->size()); ++i) {
-    const bool all = (*starts)[i] == 0 && (*ends)[i] >= std::numeric_limits<std::int32_t>::max() && (!steps || i >= steps->size() || (*steps)[i] == 1);
+    const bool all =
+        (*starts)[i] == 0 && (*ends)[i] >= std::numeric_limits<std::int32_t>::max() && (!steps || i >= steps->size() || (*steps)[i] == 1);
     if (all) continue;
     const auto same = from.is((*axes)[i]);
     if (same && *same) return true;

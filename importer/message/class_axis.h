@@ -29,7 +29,8 @@ struct ClassAxis {
 using IntegersOf = std::function<std::optional<std::vector<std::int64_t>>(int operand, const char* attribute)>;
 
 // In the result of a node whose operand has its classes at `from`. Absent: the result has no classes any more.
-std::optional<ClassAxis> classes_behind(const onnx::NodeProto& node, const ClassAxis& from, std::int64_t classes, const IntegersOf& integers);
+std::optional<ClassAxis> classes_behind(const onnx::NodeProto& node, const ClassAxis& from, std::int64_t classes,
+                                        const IntegersOf& integers);
 
 // Whether a Slice or Gather takes a part of the classes (absent: cannot be told).
 std::optional<bool> takes_part(const onnx::NodeProto& node, const ClassAxis& from, const IntegersOf& integers);

@@ -34,7 +34,8 @@ void check_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& node
     for (const auto& attribute : node.attribute()) {
       check_tensor(attribute.t());
       if (depth == limits::subgraph_depth && (attribute.has_g() || attribute.graphs_size() > 0))
-        fail("graphs nest deeper than ", limits::subgraph_depth, " at ", node.op_type(), " '", node.name(), "', attribute '", attribute.name(), "'");
+        fail("graphs nest deeper than ", limits::subgraph_depth, " at ", node.op_type(), " '", node.name(), "', attribute '",
+             attribute.name(), "'");
       if (attribute.has_g()) check_graph(attribute.g(), depth + 1);
       for (const auto& graph : attribute.graphs()) check_graph(graph, depth + 1);
     }
@@ -55,7 +56,8 @@ void check_versions(const onnx::ModelProto& model) {
   const auto check = [](const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports, const std::string& where) {
     for (const auto& import : imports)
       if ((import.domain().empty() || import.domain() == "ai.onnx") && (import.version() < 1 || import.version() > limits::newest_opset))
-        fail(where, "opset ", import.version(), " of ai.onnx is not supported, ", limits::oldest_opset, " to ", limits::newest_opset, " are");
+        fail(where, "opset ", import.version(), " of ai.onnx is not supported, ", limits::oldest_opset, " to ", limits::newest_opset,
+             " are");
   };
   check(model.opset_import(), "");
   for (const auto& function : model.functions()) check(function.opset_import(), concat("function '", function.name(), "': "));

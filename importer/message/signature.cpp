@@ -68,7 +68,8 @@ std::string_view target_of(std::string_view call) {
 
 std::vector<std::string_view> operands_of(std::string_view call) {
   std::vector<std::string_view> operands;
-  if (const std::size_t at = call.find("(args = "); at != call.npos) each_operand(call.substr(at), [&](std::string_view name) { operands.push_back(name); });
+  if (const std::size_t at = call.find("(args = "); at != call.npos)
+    each_operand(call.substr(at), [&](std::string_view name) { operands.push_back(name); });
   return operands;
 }
 
@@ -83,7 +84,8 @@ Signature::Signature(const onnx::GraphProto& graph) {
     for (const std::string_view kind : {parameter, buffer}) {
       const std::size_t middle = line.find(kind);
       if (middle == line.npos) continue;
-      const std::string_view call = line.substr(0, middle), rest = line.substr(middle + kind.size()), name = rest.substr(0, rest.find('\''));
+      const std::string_view call = line.substr(0, middle), rest = line.substr(middle + kind.size()),
+                             name = rest.substr(0, rest.find('\''));
       targets_.emplace(call, name);
       called_.emplace(name, call);
       if (kind == parameter) parameters.emplace_back(call, name);
@@ -98,10 +100,14 @@ Signature::Signature(const onnx::GraphProto& graph) {
   std::set<std::string_view> called;
   for (const auto& node : graph.node()) each_operand(call_of(node), [&](std::string_view name) { called.insert(name); });
   for (const auto& [call, name] : parameters) {
-    const bool named = std::any_of(stands_for_.begin(), stands_for_.end(), [&, &call = call](const auto& s) { return std::find(s.second.begin(), s.second.end(), call) != s.second.end(); });
+    const bool named = std::any_of(stands_for_.begin(), stands_for_.end(), [&, &call = call](const auto& s) {
+      return std::find(s.second.begin(), s.second.end(), call) != s.second.end();
+    });
     if (named) continue;
     changed_.emplace(call);
-    const bool went_in = std::any_of(computed_.begin(), computed_.end(), [&, &name = name](const auto& c) { return std::find(c.second.from.begin(), c.second.from.end(), name) != c.second.from.end(); });
+    const bool went_in = std::any_of(computed_.begin(), computed_.end(), [&, &name = name](const auto& c) {
+      return std::find(c.second.from.begin(), c.second.from.end(), name) != c.second.from.end();
+    });
     if (!called.contains(call) && !holds(call) && !went_in) absorbed_.emplace_back(name);
   }
 }
@@ -123,7 +129,8 @@ void Signature::note(const onnx::GraphProto& graph) {
     any_named = any_named || by_name != called_.end();
     const auto said = stated.find(tensor.name());
     std::vector<std::string> stands;
-    if (said != stated.end() && (!said->second.empty() || by_name != called_.end())) stands.emplace_back(said->second.empty() ? std::string_view(by_name->second) : said->second);
+    if (said != stated.end() && (!said->second.empty() || by_name != called_.end()))
+      stands.emplace_back(said->second.empty() ? std::string_view(by_name->second) : said->second);
     if (const Computed* known = computed(tensor.name()); known && stands.empty())
       for (const std::string& name : known->from) stands.push_back(called_.at(name));
     held_.insert(stands.begin(), stands.end());
@@ -220,7 +227,8 @@ const std::vector<std::string>& Signature::stands_for(std::string_view tensor) c
   return found == stands_for_.end() ? nothing : found->second;
 }
 
-void Signature::rename(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& from, const std::string& to) const {
+void Signature::rename(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& from,
+                       const std::string& to) const {
   for (int i = notes.size() - 1; i >= 0; --i) {
     onnx::StringStringEntryProto& note = notes[i];
     const bool folded = note.key() == folded_key, original = note.key() == original_key;

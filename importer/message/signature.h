@@ -29,19 +29,20 @@ class Signature {
   bool present() const { return !names_.empty(); }
   // Parameters that no initializer is called after and that no node's call and no note of a computed tensor names, in the module's order.
   const std::vector<std::string>& absorbed() const { return absorbed_; }
-  // Whether what `node` reads may be a parameter in another form: its call names one that the file holds neither as it is nor, by a note, in
-  // what was computed from it, or nothing is said of its call.
+  // Whether what `node` reads may be a parameter in another form: its call names one that the file holds neither as it is nor, by a note,
+  // in what was computed from it, or nothing is said of its call.
   bool may_read_parameter(const onnx::NodeProto& node) const;
   // Whether a tensor is called after a parameter: "conv.weight", "conv.weight_bias" (of a normalization that became part of it).
   bool names(std::string_view tensor) const;
   // The parameters that went into a computed tensor (it may have only their shapes); null without a note.
   const std::vector<std::string>* computed_from(std::string_view tensor) const;
   bool from_nothing_else(std::string_view tensor) const;  // than one parameter
-  // Whether a computed tensor holds numbers of its parameters as they are, elsewhere: all calls on the way, and what the call of `reader` does to
-  // its operands before its operator takes them (aten.linear transposes, aten.lstm orders gates), move numbers or pick and repeat them.
+  // Whether a computed tensor holds numbers of its parameters as they are, elsewhere: all calls on the way, and what the call of `reader`
+  // does to its operands before its operator takes them (aten.linear transposes, aten.lstm orders gates), move numbers or pick and repeat
+  // them.
   bool rearranged(std::string_view tensor, const onnx::NodeProto* reader) const;
-  // Whether a computed tensor is number + parameter, parameter - number or number - parameter, moved at most. With an alpha the note has the
-  // alpha and a product, too: of one number inside calls there is the number that is added alone.
+  // Whether a computed tensor is number + parameter, parameter - number or number - parameter, moved at most. With an alpha the note has
+  // the alpha and a product, too: of one number inside calls there is the number that is added alone.
   bool shifted(std::string_view tensor, const onnx::NodeProto* reader) const;
   bool detached(std::string_view tensor) const;  // moved, and detached on the way: no gradient reaches its parameter there
   bool moved(std::string_view tensor) const;  // the same, whatever reads it does
@@ -54,9 +55,12 @@ class Signature {
   const std::string& target(std::string_view call) const { return targets_.find(call)->second; }  // "fc.weight"
   // What an initializer stands for by its note, or the parameters that it was computed from.
   const std::vector<std::string>& stands_for(std::string_view tensor) const;
-  // Notes of a tensor that stands for the parameter `from` say that it stands for `to`, as calls name them; with no `from` they say nothing.
-  void rename(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& from, const std::string& to) const;
-  bool holds(std::string_view call) const { return held_.contains(call); }  // an initializer stands for it, or is called after it and no note denies that
+  // Notes of a tensor that stands for the parameter `from` say that it stands for `to`, as calls name them; with no `from` they say
+  // nothing.
+  void rename(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& from,
+              const std::string& to) const;
+  // an initializer stands for it, or is called after it and no note denies that
+  bool holds(std::string_view call) const { return held_.contains(call); }
   // An initializer is called after a parameter and has no note, though others have: the exporter gave it other values.
   bool changed(std::string_view tensor) const;
   // Some tensor is noted as a parameter or buffer, or all that there were were computed with.
@@ -65,7 +69,8 @@ class Signature {
   static constexpr const char* way_out = "; torch.onnx.export(..., optimize=False) keeps parameters and formulas";
 
  private:
-  std::set<std::string, std::less<>> names_, changed_;  // of all; those, as calls name them, that no initializer is noted as, or as computed from
+  // of all; those, as calls name them, that no initializer is noted as, or as computed from
+  std::set<std::string, std::less<>> names_, changed_;
   std::vector<std::string> absorbed_;
   struct Computed {
     std::vector<std::string> from;  // parameters

@@ -115,7 +115,8 @@ Tensor unpacked(const TensorType& type, std::string_view bytes) {
   if (bits >= 8 && wanted > 0) std::memcpy(to.data(), bytes.data(), wanted);
   for (std::size_t i = 0, at = 0; bits < 8 && i < to.size(); ++i, at += static_cast<std::size_t>(bits)) {
     unsigned field = static_cast<unsigned char>(bytes[at / 8]) >> (at % 8);
-    if (at % 8 + static_cast<std::size_t>(bits) > 8) field |= static_cast<unsigned>(static_cast<unsigned char>(bytes[at / 8 + 1])) << (8 - at % 8);
+    if (at % 8 + static_cast<std::size_t>(bits) > 8)
+      field |= static_cast<unsigned>(static_cast<unsigned char>(bytes[at / 8 + 1])) << (8 - at % 8);
     to[i] = std::byte{is_small_integer(type.dtype) ? low_bits(field, type.dtype) : static_cast<std::uint8_t>(field & ((1U << bits) - 1U))};
   }
   if (type.dtype == DType::boolean)

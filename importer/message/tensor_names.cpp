@@ -42,14 +42,20 @@ bool is_path(std::string_view name) {
 bool is_made_up(std::string_view name) {
   const std::string small = lower(name);
   if (std::find(std::begin(numbers), std::end(numbers), small) != std::end(numbers)) return true;
-  if (std::any_of(std::begin(constants), std::end(constants), [&](std::string_view word) { return small.find(word) != std::string::npos; })) return true;
-  if (std::any_of(std::begin(variables), std::end(variables), [&](std::string_view word) { return name.find(word) != std::string_view::npos; })) return false;
+  if (std::any_of(std::begin(constants), std::end(constants), [&](std::string_view word) { return small.find(word) != std::string::npos; }))
+    return true;
+  if (std::any_of(std::begin(variables), std::end(variables),
+                  [&](std::string_view word) { return name.find(word) != std::string_view::npos; }))
+    return false;
   return !is_identifiers(name) || (!is_path(name) && counts(name));
 }
 
 bool is_weights_name(std::string_view name) {
-  if (std::any_of(std::begin(variables), std::end(variables), [&](std::string_view word) { return name.find(word) != std::string_view::npos; })) return true;
-  if (const std::size_t colon = name.find(':'); colon != std::string_view::npos && name.find("::") == std::string_view::npos) name = name.substr(0, colon);
+  if (std::any_of(std::begin(variables), std::end(variables),
+                  [&](std::string_view word) { return name.find(word) != std::string_view::npos; }))
+    return true;
+  if (const std::size_t colon = name.find(':'); colon != std::string_view::npos && name.find("::") == std::string_view::npos)
+    name = name.substr(0, colon);
   const std::size_t last = name.find_last_of("./");
   if (last == std::string_view::npos) return false;
   const std::string word = lower(name.substr(last + 1));
@@ -66,7 +72,8 @@ bool is_creations_name(std::string_view name) {
 
 bool is_exporters_number(std::string_view name) {
   const std::string small = lower(name);
-  const bool word = std::any_of(std::begin(constants), std::end(constants), [&](std::string_view w) { return small.find(w) != std::string::npos; });
+  const bool word =
+      std::any_of(std::begin(constants), std::end(constants), [&](std::string_view w) { return small.find(w) != std::string::npos; });
   return word || name.starts_with("val_") || name.find("_cast") != std::string_view::npos || is_creations_name(name);
 }
 

@@ -23,7 +23,8 @@ bool follows(std::int64_t rows, At&& at, double rounding, bool& changes) {
     largest = std::max(largest, std::abs(at(i)));
     changes = changes || at(i) != at(0);
   }
-  const double k = squares > 0 ? products / squares : 0, error = (1e-5 + 2e-7 * static_cast<double>(rows) + 4 * rounding) * largest;  // angles grow, and with them what float32 rounds off
+  // angles grow, and with them what float32 rounds off
+  const double k = squares > 0 ? products / squares : 0, error = (1e-5 + 2e-7 * static_cast<double>(rows) + 4 * rounding) * largest;
   for (std::int64_t i = 1; i + 1 < rows; ++i)
     if (std::abs(at(i + 1) + at(i - 1) - k * at(i)) > error) return false;
   return true;
@@ -67,7 +68,8 @@ bool is_grid(const Tensor& tensor) {
   constexpr std::int64_t least_of_whole_numbers = 4;
   return visit_float(tensor.dtype(), [&]<class T>() {
     const auto values = tensor.values<T>();
-    const bool whole = std::all_of(values.begin(), values.end(), [](T v) { return std::nearbyint(static_cast<double>(v)) == static_cast<double>(v); });
+    const bool whole =
+        std::all_of(values.begin(), values.end(), [](T v) { return std::nearbyint(static_cast<double>(v)) == static_cast<double>(v); });
     return whole && tensor.elements() >= least_of_whole_numbers && !all_alike(tensor);
   });
 }
@@ -83,7 +85,8 @@ bool is_lattice(const Tensor& tensor) {
     bool lattice = false;
     for (std::int64_t c = 0; c < columns; ++c) {
       std::vector<double> steps;
-      for (std::size_t i = static_cast<std::size_t>(c); i < values.size(); i += static_cast<std::size_t>(columns)) steps.push_back(static_cast<double>(values[i]));
+      for (std::size_t i = static_cast<std::size_t>(c); i < values.size(); i += static_cast<std::size_t>(columns))
+        steps.push_back(static_cast<double>(values[i]));
       const std::size_t rows = steps.size();
       std::sort(steps.begin(), steps.end());
       const double range = steps.back() - steps.front(), error = 1e-6 * std::max(std::abs(steps.back()), std::abs(steps.front()));

@@ -15,10 +15,11 @@ bool is_grid(const Tensor& tensor);
 bool is_lattice(const Tensor& tensor);
 // Along the last axis but one (of a vector: the only one) each column follows v[i+1] + v[i−1] = k · v[i]: a sine or cosine
 // (a table of positions), or an arithmetic or geometric progression (positions, frequencies). Five entries at least, or four in
-// eight columns that change, and columns that do not change are few. Axes before these two count matrices (ALiBi's slopes times distances, by head). `rounding`: how far, relative to the largest, entries may lie beside it.
+// eight columns that change, and columns that do not change are few. Axes before these two count matrices (ALiBi's slopes times distances,
+// by head). `rounding`: how far, relative to the largest, entries may lie beside it.
 bool is_table(const Tensor& tensor, double rounding = 0);
-// Square matrices (five rows at least) whose entries depend on the distance from the diagonal alone: zeros on one side of it, a progression or
-// a sine on the other, as the decays of a retention are.
+// Square matrices (five rows at least) whose entries depend on the distance from the diagonal alone: zeros on one side of it, a progression
+// or a sine on the other, as the decays of a retention are.
 bool is_decay(const Tensor& tensor, double rounding = 0);
 
 }  // namespace tandem

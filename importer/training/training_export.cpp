@@ -94,7 +94,8 @@ class Emitter {
 void adam_body(onnx::FunctionProto& f, bool decoupled) {
   Emitter e(f, "");
   const std::string one = e.cast(e.number(1), double_type);
-  const std::string norm = e.attribute("norm_coefficient"), alpha = e.cast(e.attribute("alpha"), double_type), beta = e.cast(e.attribute("beta"), double_type), t = e.cast("T", double_type);
+  const std::string norm = e.attribute("norm_coefficient"), alpha = e.cast(e.attribute("alpha"), double_type),
+                    beta = e.cast(e.attribute("beta"), double_type), t = e.cast("T", double_type);
   const auto single = [&](const std::string& x) { return e.cast(x, float_type); };
   const std::string g = decoupled ? "G" : e("Add", {e("Mul", {"X", norm}), "G"});
   const std::string v = e("Add", {e("Mul", {"V", single(alpha)}), e("Mul", {g, single(e("Sub", {one, alpha}))})}, "V_new");
@@ -141,7 +142,12 @@ const std::vector<Row>& rows() {
 
 class Writer {
  public:
-  Writer(onnx::ModelProto& model, const TrainingStep& step) : model_(model), step_(step), algorithm_(*info_.mutable_algorithm()), initialization_(*info_.mutable_initialization()), e_(algorithm_, prefix) {
+  Writer(onnx::ModelProto& model, const TrainingStep& step)
+      : model_(model),
+        step_(step),
+        algorithm_(*info_.mutable_algorithm()),
+        initialization_(*info_.mutable_initialization()),
+        e_(algorithm_, prefix) {
     for (const auto& tensor : model.graph().initializer()) held_[tensor.name()] = &tensor;
     for (const auto& input : model.graph().input()) values_.insert(input.name());
     for (const auto& node : model.graph().node()) values_.insert(node.output().begin(), node.output().end());
@@ -182,7 +188,8 @@ class Writer {
     if (step_.optimizer == "sgd" && number("momentum") == 0) return nullptr;
     for (const Row& row : rows())
       if (row.optimizer == step_.optimizer && row.hat == (number("epsilon_hat") != 0)) return &row;
-    refuse("optimizer ", step_.optimizer, number("epsilon_hat") != 0 ? " with epsilon_hat" : "", " is not written; sgd, momentum, nesterov, adagrad, adam, adamw and rmsprop are");
+    refuse("optimizer ", step_.optimizer, number("epsilon_hat") != 0 ? " with epsilon_hat" : "",
+           " is not written; sgd, momentum, nesterov, adagrad, adam, adamw and rmsprop are");
   }
 
   void import(const char* domain, std::int64_t version) {
@@ -234,7 +241,8 @@ class Writer {
   }
 
   void loss() {
-    if (!values_.contains(step_.loss_on)) refuse("the loss is computed on '", step_.loss_on, "', which no node of the model's own graph gives");
+    if (!values_.contains(step_.loss_on))
+      refuse("the loss is computed on '", step_.loss_on, "', which no node of the model's own graph gives");
     const std::string label = concat(prefix, "labels"), value = concat(prefix, "loss"), &x = step_.loss_on;
     std::vector<std::int64_t> dims{-1};
     for (const std::int64_t d : step_.label_sample->shape) dims.push_back(d);

@@ -16,7 +16,8 @@ void set_variables(onnx::ModelProto& model, const TrainingStep& step, const std:
     if (const auto it = states.find(state); it != states.end()) now[variable] = &it->second;
   for (auto& info : *model.mutable_training_info())
     for (auto& tensor : *info.mutable_algorithm()->mutable_initializer()) {
-      if (const auto it = now.find(tensor.name()); it != now.end() && form_of(tensor) != DataForm::external) store(*it->second, DataForm::raw, tensor);
+      if (const auto it = now.find(tensor.name()); it != now.end() && form_of(tensor) != DataForm::external)
+        store(*it->second, DataForm::raw, tensor);
       if (std::ranges::find(step.counters, tensor.name()) == step.counters.end()) continue;
       ExternalData none;
       const std::optional<Tensor> before = tensor_of(tensor, none);
@@ -50,7 +51,8 @@ AddedLoss add_loss(onnx::ModelProto& model, const TrainingStep& step) {
     if (wanted.contains(tensor.name())) *graph.add_initializer() = tensor, ++added.initializers;
   for (const auto& input : algorithm->input())
     if (wanted.contains(input.name())) *graph.add_input() = input, ++added.inputs;
-  if (std::ranges::none_of(graph.output(), [&](const auto& out) { return out.name() == step.loss_on; })) graph.add_output()->set_name(step.loss_on), ++added.outputs;
+  if (std::ranges::none_of(graph.output(), [&](const auto& out) { return out.name() == step.loss_on; }))
+    graph.add_output()->set_name(step.loss_on), ++added.outputs;
   return added;
 }
 

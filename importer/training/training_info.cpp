@@ -16,7 +16,9 @@ namespace {
 constexpr const char* own_training = "tandem.training";
 constexpr const char* training_domains[] = {"ai.onnx.preview.training", own_training};
 
-std::string name_of(const onnx::NodeProto& node) { return concat(node.op_type(), " '", node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name(), "'"); }
+std::string name_of(const onnx::NodeProto& node) {
+  return concat(node.op_type(), " '", node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name(), "'");
+}
 
 // As it is written shortest: 0.9 and not 0.89999998.
 double shortest(float x) {
@@ -108,7 +110,8 @@ class Reader {
  private:
   template <class... Parts>
   [[noreturn]] static void refuse(const onnx::NodeProto& node, const Parts&... parts) {
-    fail("training_info: ", name_of(node), ' ', parts..., ": ", option("loss"), " and ", option("optimizer"), ", both given, train the model without its algorithm");
+    fail("training_info: ", name_of(node), ' ', parts..., ": ", option("loss"), " and ", option("optimizer"),
+         ", both given, train the model without its algorithm");
   }
 
   const onnx::NodeProto* maker(std::string value) const {
@@ -120,8 +123,12 @@ class Reader {
     }
     return nullptr;
   }
-  static bool is_training(const onnx::NodeProto& node) { return std::ranges::find(training_domains, node.domain()) != std::end(training_domains); }
-  static bool is(const onnx::NodeProto* node, std::string_view op) { return node && (node->domain().empty() || node->domain() == "ai.onnx") && node->op_type() == op; }
+  static bool is_training(const onnx::NodeProto& node) {
+    return std::ranges::find(training_domains, node.domain()) != std::end(training_domains);
+  }
+  static bool is(const onnx::NodeProto* node, std::string_view op) {
+    return node && (node->domain().empty() || node->domain() == "ai.onnx") && node->op_type() == op;
+  }
 
   std::optional<double> number(const std::string& name) const {
     const onnx::TensorProto* proto = nullptr;
@@ -156,7 +163,8 @@ class Reader {
   }
 
   bool is_count(const std::string& variable, const onnx::NodeProto& node) const {
-    return is(&node, "Add") && ((in(node, 0) == variable && is_number(in(node, 1), 1)) || (in(node, 1) == variable && is_number(in(node, 0), 1)));
+    return is(&node, "Add") &&
+           ((in(node, 0) == variable && is_number(in(node, 1), 1)) || (in(node, 1) == variable && is_number(in(node, 0), 1)));
   }
 
   // The Gradient that gives this variable's, whose y is the loss.
@@ -177,7 +185,8 @@ class Reader {
 
   void rate(const onnx::NodeProto& node, const std::string& name, double& factor) {
     const std::optional<double> r = number(name);
-    if (!r || updates_.contains(name)) refuse(node, "has the learning rate '", name, "', which is computed: tandem takes a number, and schedules of its own");
+    if (!r || updates_.contains(name))
+      refuse(node, "has the learning rate '", name, "', which is computed: tandem takes a number, and schedules of its own");
     if (rates_++ == 0) step_.learning_rate = *r;
     if (*r == step_.learning_rate) return;
     if (step_.learning_rate == 0) refuse(node, "has a rate, others have none");
@@ -189,7 +198,8 @@ class Reader {
       step_.optimizer = optimizer;
       step_.numbers = numbers;
     }
-    if (step_.optimizer != optimizer || step_.numbers != numbers) refuse(node, "steps otherwise than the operators of other weights: tandem has one optimizer");
+    if (step_.optimizer != optimizer || step_.numbers != numbers)
+      refuse(node, "steps otherwise than the operators of other weights: tandem has one optimizer");
   }
 
   // w - r·g, g perhaps with decay·w
@@ -223,19 +233,23 @@ class Reader {
 
   // An operator's: R, T, tensors, gradients, states.
   void step_of(const std::string& variable, const std::string& value, const onnx::NodeProto& node) {
-    const auto row = std::ranges::find_if(rows(), [&](const OptimizerRow& r) { return node.op_type() == r.op && r.own == (node.domain() == own_training); });
+    const auto row = std::ranges::find_if(
+        rows(), [&](const OptimizerRow& r) { return node.op_type() == r.op && r.own == (node.domain() == own_training); });
     if (row == rows().end()) refuse(node, "is no optimizer that tandem follows");
     const int states = static_cast<int>(row->states.size()), n = (node.input_size() - 2) / (2 + states);
     const auto at = static_cast<int>(std::ranges::find(node.output(), value) - node.output().begin());
-    if (n < 1 || node.input_size() != 2 + n * (2 + states) || at >= n * (1 + states)) refuse(node, "has ", node.input_size(), " inputs and ", node.output_size(), " outputs, which do not go together");
+    if (n < 1 || node.input_size() != 2 + n * (2 + states) || at >= n * (1 + states))
+      refuse(node, "has ", node.input_size(), " inputs and ", node.output_size(), " outputs, which do not go together");
     const int tensor = at % n, kind = at / n;
     const std::string& taken = in(node, 2 + (kind == 0 ? 0 : 1 + kind) * n + tensor);
     if (taken != variable) refuse(node, "gives '", variable, "' a new value, but reads '", taken, "' in its place");
     const std::string& weight = in(node, 2 + tensor);
     if (kind > 0) return state(row->states[static_cast<std::size_t>(kind - 1)], weight, variable);
-    if (!is_gradient_of(in(node, 2 + n + tensor), weight)) refuse(node, "takes '", in(node, 2 + n + tensor), "' for the gradient of '", weight, "', which is none of a Gradient's");
+    if (!is_gradient_of(in(node, 2 + n + tensor), weight))
+      refuse(node, "takes '", in(node, 2 + n + tensor), "' for the gradient of '", weight, "', which is none of a Gradient's");
     for (int k = 0; k < states; ++k)
-      if (!updates_.contains(in(node, 2 + (2 + k) * n + tensor))) refuse(node, "keeps '", in(node, 2 + (2 + k) * n + tensor), "' from step to step, which no update_binding updates");
+      if (!updates_.contains(in(node, 2 + (2 + k) * n + tensor)))
+        refuse(node, "keeps '", in(node, 2 + (2 + k) * n + tensor), "' from step to step, which no update_binding updates");
     std::map<std::string, double> numbers;
     for (const Number& number : row->numbers) numbers[number.name] = real(node, number.attribute, number.absent);
     if (row->optimizer == std::string("sgd")) momentum(node, numbers);
@@ -254,7 +268,8 @@ class Reader {
   static void momentum(const onnx::NodeProto& node, std::map<std::string, double>& numbers) {
     const double beta = real(node, "beta", 1);
     const bool nesterov = text(node, "mode", "standard") == "nesterov" && numbers["momentum"] != 0;
-    if (beta != 1 && (nesterov || numbers["momentum"] == 0)) refuse(node, "has the beta ", beta, nesterov ? " with Nesterov's momentum" : " without a momentum", ", which tandem has not");
+    if (beta != 1 && (nesterov || numbers["momentum"] == 0))
+      refuse(node, "has the beta ", beta, nesterov ? " with Nesterov's momentum" : " without a momentum", ", which tandem has not");
     if (nesterov) numbers["nesterov"] = 1;
     if (beta != 1) numbers["dampening"] = 1 - beta;
   }
@@ -297,17 +312,23 @@ class Reader {
     if (step_.loss != "output") return;
     const bool weighted = node->input_size() > 2 && !in(node, 2).empty();
     const bool of_classes = is(node, "SoftmaxCrossEntropyLoss") || is(node, "NegativeLogLikelihoodLoss");
-    step_.mean_of_samples = (of_classes && !weighted && text(*node, "reduction", "mean") == "mean" && !has(*node, "ignore_index")) || is_mean(*node);
+    step_.mean_of_samples =
+        (of_classes && !weighted && text(*node, "reduction", "mean") == "mean" && !has(*node, "ignore_index")) || is_mean(*node);
   }
 
   static bool has(const onnx::NodeProto& node, std::string_view name) {
     return std::ranges::any_of(node.attribute(), [&](const auto& a) { return a.name() == name; });
   }
-  static bool is_mean(const onnx::NodeProto& node) { return is(&node, "ReduceMean") && !has(node, "axes") && (node.input_size() == 1 || in(node, 1).empty()) && integer(node, "noop_with_empty_axes", 0) == 0; }
+  static bool is_mean(const onnx::NodeProto& node) {
+    return is(&node, "ReduceMean") && !has(node, "axes") && (node.input_size() == 1 || in(node, 1).empty()) &&
+           integer(node, "noop_with_empty_axes", 0) == 0;
+  }
 
   bool cross_entropy(const onnx::NodeProto& node) {
     const bool nll = is(&node, "NegativeLogLikelihoodLoss");
-    if ((!nll && !is(&node, "SoftmaxCrossEntropyLoss")) || text(node, "reduction", "mean") != "mean" || !is_label(in(node, 1)) || (node.input_size() > 2 && !in(node, 2).empty())) return false;
+    if ((!nll && !is(&node, "SoftmaxCrossEntropyLoss")) || text(node, "reduction", "mean") != "mean" || !is_label(in(node, 1)) ||
+        (node.input_size() > 2 && !in(node, 2).empty()))
+      return false;
     std::string scores = in(node, 0);
     const onnx::NodeProto* before = maker(scores);
     if (nll) {
@@ -342,7 +363,8 @@ class Reader {
     if (is(of, "Mul") && in(of, 0) == in(of, 1) && pair(maker(in(of, 0)), "Sub", true)) return take("mse", x_, t_), true;
     if (is(of, "Pow") && is_number(in(of, 1), 2) && pair(maker(in(of, 0)), "Sub", true)) return take("mse", x_, t_), true;
     if (is(of, "Abs") && pair(maker(in(of, 0)), "Sub", true)) return take("l1", x_, t_), true;
-    if (!is(of, "Sub") || !is(maker(in(of, 0)), "Softplus") || !pair(maker(in(of, 1)), "Mul", true) || in(maker(in(of, 0)), 0) != x_) return false;
+    if (!is(of, "Sub") || !is(maker(in(of, 0)), "Softplus") || !pair(maker(in(of, 1)), "Mul", true) || in(maker(in(of, 0)), 0) != x_)
+      return false;
     const onnx::NodeProto* before = maker(x_);
     if (is(before, "Sigmoid")) return false;  // the same with probabilities
     return take("binary-cross-entropy", x_, t_), true;
@@ -356,8 +378,10 @@ class Reader {
     }
     std::string numbers;
     for (const auto& [name, value] : step_.numbers) numbers += concat(' ', name, '=', value);
-    step_.line = concat("the file's training_info: loss ", step_.loss, " on '", step_.loss_on, "', ", step_.optimizer, numbers, " with rate ", step_.learning_rate, " on ",
-                        step_.trained.size(), step_.trained.size() == 1 ? " weight" : " weights", step_.steps_before > 0 ? concat(", which has taken ", step_.steps_before, " steps") : "");
+    step_.line =
+        concat("the file's training_info: loss ", step_.loss, " on '", step_.loss_on, "', ", step_.optimizer, numbers, " with rate ",
+               step_.learning_rate, " on ", step_.trained.size(), step_.trained.size() == 1 ? " weight" : " weights",
+               step_.steps_before > 0 ? concat(", which has taken ", step_.steps_before, " steps") : "");
   }
 
     ExternalData& external_;
@@ -379,7 +403,9 @@ std::optional<TrainingStep> training_step_of(const onnx::ModelProto& model, Exte
   const onnx::TrainingInfoProto* only = nullptr;
   for (const auto& info : model.training_info()) {
     if (info.update_binding_size() == 0) continue;
-    if (only) fail("training_info: the file has several algorithms, each of which goes by what the one before it has updated; tandem follows one; ", option("loss"), " and ", option("optimizer"), ", both given, train the model without them");
+    if (only)
+      fail("training_info: the file has several algorithms, each of which goes by what the one before it has updated; tandem follows one; ",
+           option("loss"), " and ", option("optimizer"), ", both given, train the model without them");
     only = &info;
   }
   if (!only) return std::nullopt;

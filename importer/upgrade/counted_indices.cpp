@@ -72,7 +72,8 @@ bool all_places(const Tensor& tuples, const Shape& x) {
 // Picking all places gives x in another shape, writing to all of them gives what is written.
 bool all_become_view(UpgradeContext& c, const Tensor& tuples) {
   const Shape x = c.shape(0), indices = tuples.shape();
-  const bool picks = c.draft.op == "GatherND", replaces = c.draft.inputs.size() == 3 && c.draft.attributes.text("reduction", "none") == "none";
+  const bool picks = c.draft.op == "GatherND",
+             replaces = c.draft.inputs.size() == 3 && c.draft.attributes.text("reduction", "none") == "none";
   if ((!picks && !replaces) || !all_places(tuples, x)) return false;
   Shape y = x;
   if (picks) y = Shape(Ints(indices.begin(), indices.end() - 1));
@@ -157,10 +158,13 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
   ValueId picked = sum->indices;
   if (offsets.elements() != parts) {  // the channel's offset stands beside the sample's
     within_first.resize(static_cast<std::size_t>(offsets.elements() / parts));
-    picked = c.emit("Add", {picked, c.graph().add_constant(concat(c.draft.name, "/within"), Tensor::of<std::int64_t>(with_dim(offsets, 0, 1), within_first))});
+    picked = c.emit("Add", {picked, c.graph().add_constant(concat(c.draft.name, "/within"),
+                                                           Tensor::of<std::int64_t>(with_dim(offsets, 0, 1), within_first))});
   }
-  const std::string assumed = concat("'", c.graph()[sum->indices].name, "' is taken to name rows 0 to ", rows - 1, " of its own sample: the sample's number times ", rows, " is added to it");
-  if (std::find(c.graph().warnings.begin(), c.graph().warnings.end(), assumed) == c.graph().warnings.end()) c.graph().warnings.push_back(assumed);
+  const std::string assumed = concat("'", c.graph()[sum->indices].name, "' is taken to name rows 0 to ", rows - 1,
+                                     " of its own sample: the sample's number times ", rows, " is added to it");
+  if (std::find(c.graph().warnings.begin(), c.graph().warnings.end(), assumed) == c.graph().warnings.end())
+    c.graph().warnings.push_back(assumed);
   Shape own{parts, sum->shape.elements() / parts}, y = places;
   const ValueId within = c.reshape(c.broadcast_to(picked, sum->shape), Shape{own[0], own[1], 1});
   for (int i = 1; i < x.rank(); ++i) own.dims.push_back(x[i]);
@@ -172,7 +176,8 @@ void take_out_offset(UpgradeContext& c, ValueId indices, const Shape& places) {
                     {{"axis", std::int64_t{1}}, {"reduction", reduction}});
     y = x;
   } else if (c.draft.op == "ScatterND" || c.draft.op == "ScatterElements") {
-    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)}, {{"batch_dims", std::int64_t{1}}, {"reduction", reduction}});
+    result = c.emit("ScatterND", {in_parts(c, 0, rows), within, c.reshape(c.draft.inputs[2], own)},
+                    {{"batch_dims", std::int64_t{1}}, {"reduction", reduction}});
     y = x;
   } else {
     result = c.emit("GatherND", {in_parts(c, 0, rows), within}, {{"batch_dims", std::int64_t{1}}});
@@ -215,7 +220,8 @@ void count_as_parts(UpgradeContext& c) {
     Ints within = numbers.to_int64s();
     const Shape each(Ints(indices.begin() + 1, indices.end()));
     within.resize(static_cast<std::size_t>(each.elements()));
-    c.draft.inputs = {in_parts(c, axis, rows), c.graph().add_constant(concat(c.draft.name, "/within"), Tensor::of<std::int64_t>(each, within))};
+    c.draft.inputs = {in_parts(c, axis, rows),
+                      c.graph().add_constant(concat(c.draft.name, "/within"), Tensor::of<std::int64_t>(each, within))};
     c.draft.attributes.set("axis", std::int64_t{axis + 1});
     return;
   }
@@ -223,9 +229,11 @@ void count_as_parts(UpgradeContext& c) {
 }
 
 void count_as_elements(UpgradeContext& c) {
-  if (c.draft.inputs.size() != 3 || c.shape(2) != c.shape(1) || c.shape(0).rank() == 0 || c.draft.attributes.integer("axis", 0) != 0) return;
+  if (c.draft.inputs.size() != 3 || c.shape(2) != c.shape(1) || c.shape(0).rank() == 0 || c.draft.attributes.integer("axis", 0) != 0)
+    return;
   if (c.shape(0).rank() == 1) return take_out_offset(c, c.draft.inputs[1], c.shape(1));
-  if (const ValueId column = column_of(c.graph(), c.draft.inputs[1], c.shape(0)); column.present()) take_out_offset(c, column, Shape{c.shape(1)[0]});
+  if (const ValueId column = column_of(c.graph(), c.draft.inputs[1], c.shape(0)); column.present())
+    take_out_offset(c, column, Shape{c.shape(1)[0]});
 }
 
 void count_as_batch(UpgradeContext& c) {
@@ -233,7 +241,9 @@ void count_as_batch(UpgradeContext& c) {
   const int last = indices.rank() - 1;
   if (last < 0 || c.type(c.draft.inputs[1]).dtype != DType::int64) return;  // the shape rule says what is wrong
   const std::int64_t given = c.draft.attributes.integer("batch_dims", 0);
-  if (const Value& tuples = c.graph()[c.draft.inputs[1]]; given == 0 && tuples.kind == ValueKind::constant && all_become_view(c, *tuples.data)) return;
+  if (const Value& tuples = c.graph()[c.draft.inputs[1]];
+      given == 0 && tuples.kind == ValueKind::constant && all_become_view(c, *tuples.data))
+    return;
   std::vector<ValueId> parts = parts_of(c.graph(), c.draft.inputs[1]);
   if (given == 0 && indices[last] == 1 && x.rank() > 0 && (c.draft.op == "GatherND" || c.draft.inputs.size() == 3))
     if (take_out_offset(c, c.draft.inputs[1], Shape(Ints(indices.begin(), indices.end() - 1))); c.draft.op == "Reshape") return;
@@ -241,7 +251,9 @@ void count_as_batch(UpgradeContext& c) {
   for (std::int64_t left = indices[last]; left > 1 && counted < std::min(last, x.rank()); --left, ++counted) {
     const int axis = static_cast<int>(counted);
     const Value& first = c.graph()[parts[0]];
-    if (counted < 0 || !first.data || first.kind != ValueKind::constant || first.type.shape[last] == 0 || x[axis] != indices[axis] || !counts(*first.data, axis)) break;
+    if (counted < 0 || !first.data || first.kind != ValueKind::constant || first.type.shape[last] == 0 || x[axis] != indices[axis] ||
+        !counts(*first.data, axis))
+      break;
     c.draft.counted.push_back({parts[0], axis});
     if (first.type.shape[last] == 1)
       parts.erase(parts.begin());
@@ -255,7 +267,8 @@ void count_as_batch(UpgradeContext& c) {
   const Value& left = c.graph()[c.draft.inputs[1]];
   const Shape places(Ints(indices.begin() + std::min<std::int64_t>(std::max<std::int64_t>(counted, 0), last), indices.end() - 1));
   if (c.draft.op != "GatherND" || counted < 1 || left.kind != ValueKind::constant || left.type.shape[last] != 1) return;
-  if (places.elements() == x[static_cast<int>(counted)] && counts_through(*left.data, places.elements())) become_view(c, static_cast<int>(counted), places);
+  if (places.elements() == x[static_cast<int>(counted)] && counts_through(*left.data, places.elements()))
+    become_view(c, static_cast<int>(counted), places);
 }
 
 }  // namespace tandem

@@ -11,8 +11,8 @@ void count_as_batch(UpgradeContext& c);
 
 // x.view(N·R, ...)[i + R·arange(N)] comes as a Gather from rows of all samples. Where the numbers' part of the sample is known it is
 // taken out: each picks from its own rows of x [N, R, ...]. All rows in order are x in another shape.
-// An i that comes from data is then taken to name rows 0 to R−1, which a warning says; the offset of a channel may stand beside the sample's
-// (a max-unpooling of planes).
+// An i that comes from data is then taken to name rows 0 to R−1, which a warning says; the offset of a channel may stand beside the
+// sample's (a max-unpooling of planes).
 void count_as_parts(UpgradeContext& c);
 
 // The same of a ScatterElements of a single axis, which all samples' segments share, and of one that names whole rows (a column of indices,

@@ -24,7 +24,8 @@ void slice_known_parts(UpgradeContext& c) {
   if (!made.present() || graph[made].op->name != "Concat") return;
   const std::vector<ValueId> parts = graph[made].inputs;
   if (std::none_of(parts.begin(), parts.end(), [&](ValueId p) { return graph[p].kind == ValueKind::constant; })) return;
-  const std::optional<Ints> starts = known_integers(c, 1, "starts"), ends = known_integers(c, 2, "ends"), steps = known_integers(c, 4, "steps");
+  const std::optional<Ints> starts = known_integers(c, 1, "starts"), ends = known_integers(c, 2, "ends"),
+                            steps = known_integers(c, 4, "steps");
   const Ints axes = known_integers(c, 3, "axes").value_or(Ints{0});
   if (!starts || !ends || starts->size() != 1 || ends->size() != 1 || axes.size() != 1 || (steps && *steps != Ints{1})) return;
   const int rank = c.shape(0).rank(), axis = static_cast<int>(graph[made].attributes.integer("axis"));
@@ -52,7 +53,8 @@ void count_regions(UpgradeContext& c) {
   if (c.draft.inputs.size() != 3 || c.shape(0).rank() != 4 || c.shape(2).rank() != 1) return;
   const Value& indices = c.graph()[c.draft.inputs[2]];
   const std::int64_t images = c.shape(0)[0], regions = indices.type.shape[0];
-  if (indices.kind != ValueKind::constant || indices.type.dtype != DType::int64 || images == 0 || regions == 0 || regions % images != 0) return;
+  if (indices.kind != ValueKind::constant || indices.type.dtype != DType::int64 || images == 0 || regions == 0 || regions % images != 0)
+    return;
   const Ints numbers = indices.data->to_int64s();
   for (std::size_t i = 0; i < numbers.size(); ++i)
     if (numbers[i] != static_cast<std::int64_t>(i) / (regions / images)) return;

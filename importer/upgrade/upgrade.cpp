@@ -226,7 +226,8 @@ constexpr Flag flags[] = {
 void settle_flags(Attributes& attributes) {
   for (const Flag& flag : flags)
     if (const AttributeValue* const given = attributes.find(flag.name))
-      if (const auto* const value = std::get_if<std::int64_t>(given); value && *value != 0 && *value != 1) attributes.set(std::string(flag.name), std::int64_t{flag.others});
+      if (const auto* const value = std::get_if<std::int64_t>(given); value && *value != 0 && *value != 1)
+        attributes.set(std::string(flag.name), std::int64_t{flag.others});
 }
 
 }  // namespace

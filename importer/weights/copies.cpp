@@ -1,4 +1,5 @@
-// What an exporter wrote twice of a parameter follows it: by its note, and by its values, which tell where each of them stands in the parameter.
+// What an exporter wrote twice of a parameter follows it: by its note, and by its values, which tell where each of them stands in the
+// parameter.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,8 +40,8 @@ std::uint64_t bits(const Tensor& t, std::int64_t i) {
   return value;
 }
 
-// For each value of `part` its only place in `whole`. Where values stand there several times, `part` is looked for as a row of them. None where
-// something is not there, or may stand at several places.
+// For each value of `part` its only place in `whole`. Where values stand there several times, `part` is looked for as a row of them. None
+// where something is not there, or may stand at several places.
 std::optional<std::vector<std::int64_t>> places_of(const Tensor& part, const Tensor& whole) {
   const std::int64_t n = part.shape().elements(), all = whole.shape().elements();
   if (part.dtype() != whole.dtype() || n == 0 || n > most_places || all > most_places) return std::nullopt;
@@ -89,9 +90,9 @@ std::optional<Tie> moved(Symbol leader, Symbol follower, const Tensor& from, con
   return Tie{.leader = leader, .follower = follower, .shape = to.shape(), .places = std::move(*places)};
 }
 
-// The first tensor computed from the same parameter, which the file does not hold, where this one's values are the same or a part of them: a layer that
-// is used several times is turned, a table looked up, once for each use. Of others into which more values went, or whose values are all alike, it is not
-// known which part of the parameter they are.
+// The first tensor computed from the same parameter, which the file does not hold, where this one's values are the same or a part of them:
+// a layer that is used several times is turned, a table looked up, once for each use. Of others into which more values went, or whose
+// values are all alike, it is not known which part of the parameter they are.
 std::optional<Tie> same_copy(const FlatModel& model, const FlatInitializer& copy, const std::vector<std::string>& from) {
   const auto known = [&](const FlatInitializer& i) {
     const std::string& name = model.name(i.symbol);

@@ -69,13 +69,16 @@ class Detached {
   }
 
  private:
-  // It reads something that came of parameters in place of a value that is not in the file, which may have been detached before it was left out: a slice of
-  // everything, a view of the same shape.
+  // It reads something that came of parameters in place of a value that is not in the file, which may have been detached before it was left
+  // out: a slice of everything, a view of the same shape.
   bool reads_elided(const FlatNode& node, std::string_view call) const {
     const std::vector<std::string_view> operands = operands_of(call);
-    const bool elided = std::any_of(operands.begin(), operands.end(), [&](std::string_view name) { return !is_held(name) && !held_names_.contains(name) && !names_.contains(name) && !name.starts_with("sym_"); });
+    const bool elided = std::any_of(operands.begin(), operands.end(), [&](std::string_view name) {
+      return !is_held(name) && !held_names_.contains(name) && !names_.contains(name) && !name.starts_with("sym_");
+    });
     return elided && std::any_of(node.inputs.begin(), node.inputs.end(), [&](Symbol in) {
-             return in.present() && learnt_.contains(in.index) && !held_.contains(in.index) && std::find(operands.begin(), operands.end(), model_.name(in)) == operands.end();
+             return in.present() && learnt_.contains(in.index) && !held_.contains(in.index) &&
+                    std::find(operands.begin(), operands.end(), model_.name(in)) == operands.end();
            });
   }
 
@@ -85,7 +88,8 @@ class Detached {
     for (const std::string_view name : operands_of(call)) {
       if (is_held(name) || held_names_.contains(name)) continue;
       taken.push_back(name);
-      if (!names_.contains(name) && !name.starts_with("sym_") && std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
+      if (!names_.contains(name) && !name.starts_with("sym_") && std::find(missing.begin(), missing.end(), name) == missing.end())
+        missing.push_back(name);
     }
     if (std::none_of(missing.begin(), missing.end(), is_detach)) return {};
     std::vector<std::size_t> read, others;
@@ -131,12 +135,17 @@ class Detached {
 
   void warn() {
     if (!found_.empty())
-      model_.warnings.push_back(concat("PyTorch's calls take ", listed(found_), " detached, and no gradient flows there: by their notes, as the exporter left the detach out", Signature::way_out));
+      model_.warnings.push_back(concat("PyTorch's calls take ", listed(found_),
+                                       " detached, and no gradient flows there: by their notes, as the exporter left the detach out",
+                                       Signature::way_out));
     for (const auto& [line, node] : missed_)
       if (!placed_.contains(line))
-        model_.warnings.push_back(concat("the source of '", node, "' detaches a value (", line, "), of which the exporter left no trace: gradients flow through all of it", Signature::way_out));
+        model_.warnings.push_back(concat("the source of '", node, "' detaches a value (", line,
+                                         "), of which the exporter left no trace: gradients flow through all of it", Signature::way_out));
     if (!lost_.empty())
-      model_.warnings.push_back(concat("PyTorch's calls of ", listed(lost_), " take a value detached, but it is not known which: gradients flow through all", Signature::way_out));
+      model_.warnings.push_back(concat("PyTorch's calls of ", listed(lost_),
+                                       " take a value detached, but it is not known which: gradients flow through all",
+                                       Signature::way_out));
   }
 
   FlatModel& model_;

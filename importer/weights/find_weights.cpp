@@ -27,13 +27,15 @@ struct Verdict {
 };
 using Answer = std::optional<Verdict>;
 constexpr bool by_rule = false;
-constexpr const char* without_value = "has no value of its own in the function or subgraph in which it stands: it is filled, or given by a call";
+constexpr const char* without_value =
+    "has no value of its own in the function or subgraph in which it stands: it is filled, or given by a call";
 
 class WeightFinder {
  public:
   WeightFinder(FlatModel& model, const WeightOptions& options)
       : model_(model), options_(options), uses_(uses_of(model)), places_(model, uses_), held_(held_tensors(model)) {
-    states_kinds_ = model.signature.tells_kinds() || std::any_of(model.stated.begin(), model.stated.end(), [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
+    states_kinds_ = model.signature.tells_kinds() || std::any_of(model.stated.begin(), model.stated.end(),
+                                                                 [](Stated s) { return s != Stated::nothing && s != Stated::updated; });
     if (model.signature.present()) {
       may_be_parameter_.resize(model.symbols.size());
       for (const FlatNode& node : model.main.nodes)
@@ -60,7 +62,8 @@ class WeightFinder {
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Held& held = held_[i];
       Verdict v = judge(held, std::move(decided[i]), prepares[static_cast<std::size_t>(held.symbol.index)]);
-      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable)) model_.computed.push_back(held.symbol);
+      if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable))
+        model_.computed.push_back(held.symbol);
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)
         model_.warnings.push_back(concat("'", name(held), "' weighs the classes of a loss: it is a constant and not trained",
                                          used_as_weight(held) ? ", although it is used as a weight too" : ""));
@@ -68,7 +71,8 @@ class WeightFinder {
       model_.tensors.push_back({name(held), held.type, v.holding, std::move(v.reason), v.certain, v.asked});
     }
     for (const FlatInitializer& i : model_.unread)
-      if (is_float(i.type.dtype)) model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
+      if (is_float(i.type.dtype))
+        model_.tensors.push_back({model_.name(i.symbol), i.type, Holding::constant, "no output of the model depends on it"});
     warn_of_listed();
   }
 
@@ -90,13 +94,17 @@ class WeightFinder {
     if (!held.data || !all_alike(comparable(*held.data))) return false;
     return !lone(held) || !noted(held) || held.data->to_doubles()[0] == 0 || held.data->to_doubles()[0] == 1;
   }
-  static double rounding(const Held& held) { return held.type.dtype == DType::float16 ? 0x1p-11 : held.type.dtype == DType::bfloat16 ? 0x1p-8 : 0; }
+  static double rounding(const Held& held) {
+    return held.type.dtype == DType::float16 ? 0x1p-11 : held.type.dtype == DType::bfloat16 ? 0x1p-8 : 0;
+  }
   // The exporter made it: a file that names its parameters does not name this one.
   bool unnamed(const Held& held) const { return states_kinds_ && stated(held) == Stated::nothing; }
 
-  // The exporter computed it: of the parameters that the file's signature lists it is none, nor one that the call of a node that reads it names.
+  // The exporter computed it: of the parameters that the file's signature lists it is none, nor one that the call of a node that reads it
+  // names.
   bool computed(const Held& held) const {
-    if (held.source != Source::initializer || !model_.signature.present() || !unnamed(held) || model_.signature.names(name(held))) return false;
+    if (held.source != Source::initializer || !model_.signature.present() || !unnamed(held) || model_.signature.names(name(held)))
+      return false;
     const Uses::Reader& reader = uses(held).reader;
     return noted(held) || (!may_be_parameter_[static_cast<std::size_t>(held.symbol.index)] && reader.node && reader.node->proto &&
                            !model_.signature.may_read_parameter(*reader.node->proto));
@@ -128,15 +136,19 @@ class WeightFinder {
   }
 
   Answer before_structure(const Held& held) const {
-    return first_of(held, &WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place, &WeightFinder::said_by_note, &WeightFinder::said_by_role,
-                    &WeightFinder::said_by_signature);
+    return first_of(held, &WeightFinder::said_by_user, &WeightFinder::said_by_file, &WeightFinder::said_by_place,
+                    &WeightFinder::said_by_note, &WeightFinder::said_by_role, &WeightFinder::said_by_signature);
   }
 
   // What prepares data, as far as nothing above says what a tensor is.
   std::vector<Prepares> prepared(const std::vector<Answer>& decided) const {
     std::vector<int> place(model_.symbols.size(), -1);
     for (std::size_t i = 0; i < held_.size(); ++i) place[static_cast<std::size_t>(held_[i].symbol.index)] = static_cast<int>(i);
-    const auto held_at = [&](Symbol s) { return s.present() && place[static_cast<std::size_t>(s.index)] >= 0 ? &held_[static_cast<std::size_t>(place[static_cast<std::size_t>(s.index)])] : nullptr; };
+    const auto held_at = [&](Symbol s) {
+      return s.present() && place[static_cast<std::size_t>(s.index)] >= 0
+                 ? &held_[static_cast<std::size_t>(place[static_cast<std::size_t>(s.index)])]
+                 : nullptr;
+    };
     return data_preparation({.model = model_, .uses = uses_,
                              .trained = [&](Symbol s) {
                                const Held* held = held_at(s);
@@ -146,7 +158,8 @@ class WeightFinder {
                              },
                              .free = [&](Symbol s) {
                                const Held* held = held_at(s);
-                               return held && !said_by_user(*held) && stated(*held) == Stated::nothing && !(noted(*held) && (!alike(*held) || rearranged(*held)));
+                               return held && !said_by_user(*held) && stated(*held) == Stated::nothing &&
+                                      !(noted(*held) && (!alike(*held) || rearranged(*held)));
                              },
                              .held = held_at});
   }
@@ -154,7 +167,8 @@ class WeightFinder {
   Verdict judge(const Held& held, Answer decided, Prepares prepares) {
     if (prepares == Prepares::components) decided.reset();
     if (decided) return std::move(*decided);
-    Answer soft = prepares == Prepares::components ? Answer() : first_of(held, &WeightFinder::said_by_values, &WeightFinder::said_of_number);
+    Answer soft =
+        prepares == Prepares::components ? Answer() : first_of(held, &WeightFinder::said_by_values, &WeightFinder::said_of_number);
     if (prepares != Prepares::nothing && (!soft || soft->holding == Holding::trained)) {
       prepares_.push_back(name(held));
       constexpr const char* reasons[] = {"", "it stands between an input and the first weight, and prepares data",
@@ -193,12 +207,14 @@ class WeightFinder {
 
   Answer said_by_file(const Held& held) const {
     if (stated(held) == Stated::nothing) return std::nullopt;
-    if (stated(held) == Stated::updated && (held.source == Source::inner || statistic(held) || uses(held).has(OperandRole::constant))) return std::nullopt;
+    if (stated(held) == Stated::updated && (held.source == Source::inner || statistic(held) || uses(held).has(OperandRole::constant)))
+      return std::nullopt;
     if (stated(held) == Stated::updated) return Verdict{Holding::trained, "the file: training_info updates it"};
     if (stated(held) == Stated::parameter && uses(held).has(OperandRole::constant))
       return Verdict{Holding::constant, concat(text_of(uses(held).reader), " must be known when the plan is made"), by_rule};
     // What is frozen is a PARAMETER, too; a table of sines to which training has done nothing is.
-    if (stated(held) == Stated::parameter && uses(held).strongest() == OperandRole::embedding && held.data && is_table(comparable(*held.data), rounding(held)))
+    if (stated(held) == Stated::parameter && uses(held).strongest() == OperandRole::embedding && held.data &&
+        is_table(comparable(*held.data), rounding(held)))
       return Verdict{Holding::constant, "the file: PARAMETER, but what is looked up is a table of sines or a progression: frozen", by_rule};
     if (stated(held) == Stated::parameter && places_.bank_of(held) == Bank::exact) {
       near_banks_.push_back(name(held));
@@ -237,7 +253,8 @@ class WeightFinder {
   // The note may stand beside a parameter with the same values, which the exporter keeps once.
   Answer said_by_note(const Held& held) const {
     const std::vector<std::string>* from = computed_from(held);
-    if (noted(held) && model_.signature.detached(name(held))) return Verdict{Holding::constant, concat("the file: '", from->front(), "', detached")};
+    if (noted(held) && model_.signature.detached(name(held)))
+      return Verdict{Holding::constant, concat("the file: '", from->front(), "', detached")};
     if (!from || !from->empty() || may_be_parameter_[static_cast<std::size_t>(held.symbol.index)]) return std::nullopt;
     return Verdict{Holding::constant, "the file: computed from no parameter"};
   }
@@ -257,7 +274,8 @@ class WeightFinder {
       return Verdict{Holding::constant, "a Constant node, and the model's weights are initializers", lone(held)};
     // What a recurrence starts from is often written where it is nothing; the bias beside its two matrices never is.
     const Uses::Reader& reader = uses(held).reader;
-    const bool recurrent = role == OperandRole::bias && role_of(*reader.node, 2) == OperandRole::matrix, state = recurrent && reader.input > 3;
+    const bool recurrent = role == OperandRole::bias && role_of(*reader.node, 2) == OperandRole::matrix,
+               state = recurrent && reader.input > 3;
     if (state && alike(held)) return Verdict{Holding::constant, "the first state of a recurrence, and all its values are alike", by_rule};
     const bool of_normalization = role == OperandRole::scale || (role == OperandRole::bias && !recurrent);
     if (held.source == Source::initializer && unnamed(held) && of_normalization && uses(held).direct && alike(held))
@@ -273,7 +291,9 @@ class WeightFinder {
       return Verdict{Holding::constant, "its values are a bank of windowed sines or of triangles", by_rule};
     } else if (bank == Bank::near) {
       near_banks_.push_back(name(held));
-      return Verdict{Holding::trained, concat(text_of(uses(held).reader), ", although its values are nearly a bank of windowed sines or of triangles"), by_rule};
+      return Verdict{Holding::trained,
+                     concat(text_of(uses(held).reader), ", although its values are nearly a bank of windowed sines or of triangles"),
+                     by_rule};
     }
     const bool vector_of_product = role == OperandRole::matrix && held.type.shape.rank() < 2;
     return Verdict{Holding::trained, text_of(uses(held).reader), !vector_of_product && !as_node};
@@ -288,14 +308,22 @@ class WeightFinder {
     if (!held.data) return std::nullopt;
     const Tensor values = comparable(*held.data);
     if (!all_finite(values)) return Verdict{Holding::constant, "it holds values that are not finite"};
-    if (places_.first_state_of_loop(held) && all_alike(values)) return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
-    if (places_.imaginary(held) && all_alike(values)) return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
+    if (places_.first_state_of_loop(held) && all_alike(values))
+      return Verdict{Holding::constant, "the first state of a loop, and all its values are alike", by_rule};
+    if (places_.imaginary(held) && all_alike(values))
+      return Verdict{Holding::constant, "the imaginary part of what is transformed, and all its values are alike", by_rule};
     if (is_mask(values)) return Verdict{Holding::constant, "its values are a mask", by_rule};
     if (is_table(values, rounding(held))) return Verdict{Holding::constant, "its values are a table of sines or a progression", by_rule};
-    if (is_decay(values, rounding(held))) return Verdict{Holding::constant, "its values are a progression by the distance from a diagonal", by_rule};
-    if (unnamed(held) && places_.interpolates(held, values)) return Verdict{Holding::constant, "the file names its parameters and not this one, and it interpolates between what was picked", by_rule};
+    if (is_decay(values, rounding(held)))
+      return Verdict{Holding::constant, "its values are a progression by the distance from a diagonal", by_rule};
+    if (unnamed(held) && places_.interpolates(held, values))
+      return Verdict{Holding::constant, "the file names its parameters and not this one, and it interpolates between what was picked",
+                     by_rule};
     if ((unnamed(held) || held.source == Source::node) && (is_grid(values) || is_lattice(values)))
-      return Verdict{Holding::constant, concat(unnamed(held) ? "the file names its parameters and not this one, and " : "a Constant node, and ", "its values are whole numbers or a grid of places"), by_rule};
+      return Verdict{Holding::constant,
+                     concat(unnamed(held) ? "the file names its parameters and not this one, and " : "a Constant node, and ",
+                            "its values are whole numbers or a grid of places"),
+                     by_rule};
     if (!lone(held) && unnamed(held) && is_creations_name(name(held)) && all_alike(values))
       return Verdict{Holding::constant, "the file names its parameters and not this one, and all its values are alike", by_rule};
     return std::nullopt;
@@ -303,12 +331,14 @@ class WeightFinder {
 
   Answer said_of_number(const Held& held) const {
     if (!lone(held) || places_.bias_of_product(held) || (noted(held) && !alike(held))) return std::nullopt;
-    if (unnamed(held) && is_exporters_number(name(held))) return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
+    if (unnamed(held) && is_exporters_number(name(held)))
+      return Verdict{Holding::constant, "the file names its parameters, and this number is none"};
     if (!unnamed(held) && is_made_up(name(held))) return Verdict{Holding::constant, "a number of a formula, by its name", by_rule};
     const double value = held.data ? held.data->to_doubles()[0] : 0;
     constexpr double largest_epsilon = 1e-3;
     const bool named = held.source == Source::initializer && is_path(name(held)) && !unnamed(held);  // a module's own, which may be learnt
-    if (!named && (uses(held).epsilon || (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon))) return Verdict{Holding::constant, "an epsilon"};
+    if (!named && (uses(held).epsilon || (uses(held).strongest() == OperandRole::addend && value > 0 && value <= largest_epsilon)))
+      return Verdict{Holding::constant, "an epsilon"};
     const bool usual = value == std::round(value) || std::abs(value) == 0.5;
     if (uses(held).has(OperandRole::exponent) && usual && !is_path(name(held))) return Verdict{Holding::constant, "an exponent", by_rule};
     return std::nullopt;
@@ -317,8 +347,10 @@ class WeightFinder {
   // A matrix with sines in its columns or its rows, as a Fourier transform and its inverse are.
   bool is_transform(const Held& held) const {
     if (!held.data || held.type.shape.rank() != 2 || held.type.shape.elements() == 0) return false;
-    const bool columns = may_be_sines(columns_of(*held.data, held.type.shape[1])), rows = may_be_sines(rows_of(*held.data, held.type.shape[0]));
-    return (columns && is_table(comparable(*held.data), rounding(held))) || (rows && is_table(transposed(comparable(*held.data)), rounding(held)));
+    const bool columns = may_be_sines(columns_of(*held.data, held.type.shape[1])),
+               rows = may_be_sines(rows_of(*held.data, held.type.shape[0]));
+    return (columns && is_table(comparable(*held.data), rounding(held))) ||
+           (rows && is_table(transposed(comparable(*held.data)), rounding(held)));
   }
 
   FlatModel& model_;
@@ -345,7 +377,8 @@ void find_weights(FlatModel& model, const WeightOptions& options) {
   }
   if (tensors[0] + tensors[1] == 0) return;
   const auto part = [&](int which, const char* what) {
-    return concat(tensors[which], tensors[which] == 1 ? " tensor (" : " tensors (", values[which], values[which] == 1 ? " value) " : " values) ", what);
+    return concat(tensors[which], tensors[which] == 1 ? " tensor (" : " tensors (", values[which],
+                  values[which] == 1 ? " value) " : " values) ", what);
   };
   model.warnings.push_back(concat("by rule, not by the file: ", tensors[1] ? part(1, "trained") : "", tensors[1] && tensors[0] ? ", " : "",
                                   tensors[0] ? part(0, "constant") : "",

@@ -36,7 +36,8 @@ std::optional<LookedUp> repeated_along(const Tensor& whole, int axis) {
   std::string row(static_cast<std::size_t>(rows.length) * size, '\0');
   for (std::int64_t place = 0; place < rows.places; ++place) {
     for (std::int64_t i = 0; i < rows.length; ++i)
-      std::memcpy(row.data() + static_cast<std::size_t>(i) * size, whole.bytes().data() + static_cast<std::size_t>(rows.begin(place) + i * rows.stride) * size, size);
+      std::memcpy(row.data() + static_cast<std::size_t>(i) * size,
+                  whole.bytes().data() + static_cast<std::size_t>(rows.begin(place) + i * rows.stride) * size, size);
     const auto [at, is_new] = known.try_emplace(row, found.rows);
     found.rows += is_new;
     found.row_at.push_back(at->second);
@@ -90,7 +91,8 @@ Tensor whole_of(const LookedUp& l, const Tensor& compact) {
   for (std::int64_t place = 0; place < rows.places; ++place)
     for (std::int64_t i = 0; i < rows.length; ++i)
       std::memcpy(to + static_cast<std::size_t>(rows.begin(place) + i * rows.stride) * size,
-                  compact.bytes().data() + static_cast<std::size_t>(l.row_at[static_cast<std::size_t>(place)] * rows.length + i) * size, size);
+                  compact.bytes().data() + static_cast<std::size_t>(l.row_at[static_cast<std::size_t>(place)] * rows.length + i) * size,
+                  size);
   return out;
 }
 
@@ -105,7 +107,8 @@ bool stands_for_samples(const FlatModel& model, const Tensor& tensor) {
 std::optional<LookedUp> looked_up(const FlatModel& model, Symbol s) {
   const std::vector<std::string>* from = model.signature.computed_from(model.name(s));
   if (!from || from->size() != 1 || !model.signature.looked_up(model.name(s))) return std::nullopt;
-  const auto held = std::find_if(model.main.initializers.begin(), model.main.initializers.end(), [&](const FlatInitializer& i) { return i.symbol == s; });
+  const auto held =
+      std::find_if(model.main.initializers.begin(), model.main.initializers.end(), [&](const FlatInitializer& i) { return i.symbol == s; });
   if (held == model.main.initializers.end() || !held->data) return std::nullopt;
   const Tensor& whole = *held->data;
   if (stands_for_samples(model, whole)) return std::nullopt;
@@ -134,8 +137,10 @@ void find_looked_up(FlatModel& model) {
     const bool moved = model.signature.moved(entry.name);
     entry.certain = true;
     entry.reason = concat(moved ? "the file: looked up in '" : "the file: computed from '", from, "', ", found->rows, " rows that differ");
-    model.warnings.push_back(concat("the exporter ", moved ? "looked up '" : "computed '", entry.name, moved ? "' in '" : "' from '", from, moved ? "': its " : "': what it computed is trained as it stands, its ",
-                                    found->rows, " different rows ", moved ? "are trained, each as one" : "each as one", ", wherever it stands", Signature::way_out));
+    model.warnings.push_back(concat("the exporter ", moved ? "looked up '" : "computed '", entry.name, moved ? "' in '" : "' from '", from,
+                                    moved ? "': its " : "': what it computed is trained as it stands, its ", found->rows,
+                                    " different rows ", moved ? "are trained, each as one" : "each as one", ", wherever it stands",
+                                    Signature::way_out));
     model.looked_up.push_back(std::move(*found));
   }
 }

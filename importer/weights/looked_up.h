@@ -1,6 +1,7 @@
 // What an exporter looked up in a parameter, or repeated it to, stands in the file once for each place: a bias by distance for each pair of
-// words, a row for each token. Such rows are one, and train as one. That a tensor is of that kind is said by the exporter's note (computed from
-// one parameter, by a lookup or a repetition among others) and by its values: a quarter of the rows at least is like another, to the last bit.
+// words, a row for each token. Such rows are one, and train as one. That a tensor is of that kind is said by the exporter's note (computed
+// from one parameter, by a lookup or a repetition among others) and by its values: a quarter of the rows at least is like another, to the
+// last bit.
 #pragma once
 #include <optional>
 

@@ -47,13 +47,15 @@ std::string ends_of(const FlatInitializer& i) {
 
 // A weight by its role or by the file, not a table of a formula.
 bool may_be_twin(const FlatModel& model, const FlatInitializer& i) {
-  return model.holding(i.symbol) == Holding::trained && model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])].certain &&
-         i.data && i.type.shape.elements() > 1 && i.type.shape.rank() > 1;
+  return model.holding(i.symbol) == Holding::trained &&
+         model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(i.symbol.index)])].certain && i.data &&
+         i.type.shape.elements() > 1 && i.type.shape.rank() > 1;
 }
 
 // The file knows them for two parameters of the module.
 bool are_two(const FlatModel& model, const FlatInitializer& a, const FlatInitializer& b) {
-  const std::vector<std::string>&one = model.signature.stands_for(model.name(a.symbol)), &other = model.signature.stands_for(model.name(b.symbol));
+  const std::vector<std::string>&one = model.signature.stands_for(model.name(a.symbol)),
+        &other = model.signature.stands_for(model.name(b.symbol));
   return !one.empty() && !other.empty() && one != other;
 }
 
@@ -127,7 +129,8 @@ void tie_weights(FlatModel& model, const WeightOptions& options) {
     if (leader->type.dtype != follower->type.dtype || (!same && !turned)) refuse("they are ", leader->type, " and ", follower->type);
     // A square one is transposed where its values say so.
     const bool both = leader->data && follower->data;
-    const bool transpose = !same || (turned && both && !equal(*leader->data, *follower->data) && equal(transposed(*leader->data), *follower->data));
+    const bool transpose =
+        !same || (turned && both && !equal(*leader->data, *follower->data) && equal(transposed(*leader->data), *follower->data));
     model.ties.push_back({leader->symbol, follower->symbol, t, transpose});
     TemplateTensor& entry = model.tensors[static_cast<std::size_t>(model.held[static_cast<std::size_t>(follower->symbol.index)])];
     entry.holding = Holding::trained;
@@ -149,8 +152,9 @@ void warn_of_halves(FlatModel& model) {
       dtype = t.type.dtype;
     }
   if (tensors > 0)
-    model.warnings.push_back(concat("the file holds ", tensors, tensors == 1 ? " weight" : " weights", " in ", dtype, ": they are trained in float32 and written back in ", dtype,
-                                    "; ", option("precision"), " says what steps compute in"));
+    model.warnings.push_back(concat("the file holds ", tensors, tensors == 1 ? " weight" : " weights", " in ", dtype,
+                                    ": they are trained in float32 and written back in ", dtype, "; ", option("precision"),
+                                    " says what steps compute in"));
 }
 
 void warn_of_equal_tensors(FlatModel& model) {

@@ -1,6 +1,7 @@
 // What --tie makes of a model: one tensor follows another, transposed where the shapes say so; and so does what the exporter notes as
-// computed from one parameter alone and is a copy of it (a head that is an embedding, transposed; a bias of another shape), a part of it, or of what else was
-// computed from it, or c + p or c - p (1 - mix beside mix): copies.cpp. It is done while the model is flattened; here is what the others ask.
+// computed from one parameter alone and is a copy of it (a head that is an embedding, transposed; a bias of another shape), a part of it,
+// or of what else was computed from it, or c + p or c - p (1 - mix beside mix): copies.cpp. It is done while the model is flattened; here
+// is what the others ask.
 #pragma once
 #include <optional>
 
@@ -9,7 +10,8 @@
 namespace tandem {
 
 std::string listed(const std::vector<std::string>& items);  // "a, b, ... (7 in all)"
-const FlatInitializer* find_initializer(const FlatModel& model, std::string_view name);  // of the model's own graph; null where there is none
+// of the model's own graph; null where there is none
+const FlatInitializer* find_initializer(const FlatModel& model, std::string_view name);
 bool equal(const Tensor& a, const Tensor& b);
 Tensor transposed(const Tensor& matrix);  // of any dtype; others than matrices stay as they are
 bool follows(const FlatModel& model, Symbol s);  // it follows another

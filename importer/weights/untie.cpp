@@ -49,7 +49,8 @@ namespace {
 // Gives readers of initializers copies of their own.
 class Untie {
  public:
-  Untie(onnx::ModelProto& model, ExternalData& external) : graph_(*model.mutable_graph()), external_(external), initializers_(graph_.initializer_size()) {
+  Untie(onnx::ModelProto& model, ExternalData& external)
+      : graph_(*model.mutable_graph()), external_(external), initializers_(graph_.initializer_size()) {
     take_names(graph_, names_);
   }
 
@@ -99,7 +100,8 @@ int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std
       for (std::size_t place = 1; place < places.size(); ++place)
         if (*places[place] == name) *places[place] = untied.copy(i);  // not another pattern's
     }
-    if (!any) fail(ExitCode::usage, option("untie"), " '", pattern, "': the model has no float initializer of that name that several nodes read");
+    if (!any)
+      fail(ExitCode::usage, option("untie"), " '", pattern, "': the model has no float initializer of that name that several nodes read");
   }
   return untied.added();
 }
@@ -120,7 +122,9 @@ int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<Mer
         const std::vector<std::string>& stands_for = signature.stands_for(name);
         const bool itself = known && signature.lists(stands_for.front()) && name == signature.target(stands_for.front());
         copy = untied.copy(i, itself ? signature.target(m.owner) : std::string());
-        untied.change_notes(copy, [&](auto& notes) { signature.rename(notes, known && stands_for.size() == 1 ? stands_for.front() : std::string(), m.owner); });
+        untied.change_notes(copy, [&](auto& notes) {
+          signature.rename(notes, known && stands_for.size() == 1 ? stands_for.front() : std::string(), m.owner);
+        });
       }
       *nodes.at(m.node)->mutable_input(m.input) = copy;
     }

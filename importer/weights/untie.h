@@ -14,8 +14,8 @@ namespace tandem {
 // so does its export. Returns how many were added. Fails (usage) where a pattern names nothing that several operands read.
 int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<std::string>& patterns);
 
-// An operand that reads a tensor which the exporter kept in place of an equal one of another parameter, by the notes of the calls; `owner`: that parameter, as calls
-// name it, or, where it is not known, the node.
+// An operand that reads a tensor which the exporter kept in place of an equal one of another parameter, by the notes of the calls; `owner`:
+// that parameter, as calls name it, or, where it is not known, the node.
 struct Merged {
   std::string tensor;
   const onnx::NodeProto* node = nullptr;
@@ -23,7 +23,8 @@ struct Merged {
   std::string owner;
 };
 std::vector<Merged> merged_by_calls(const FlatModel& model);  // of what is trained or a running statistic
-// Each owner gets the tensor that the file lacks: under the owner's own name where `tensor` bears its own, with notes that say so. `merged` holds nodes of `model`.
+// Each owner gets the tensor that the file lacks: under the owner's own name where `tensor` bears its own, with notes that say so. `merged`
+// holds nodes of `model`.
 int untie(onnx::ModelProto& model, ExternalData& external, const std::vector<Merged>& merged, const Signature& signature);
 
 // Names of the scales and biases that an exporter is taken to have merged: trained, read by several nodes, all values alike, in a

@@ -77,7 +77,8 @@ void point_to(onnx::TensorProto& proto, const std::string& name, std::int64_t of
   clear_values(proto);
   proto.set_data_location(onnx::TensorProto::EXTERNAL);
   proto.clear_external_data();
-  for (const auto& [key, value] : {std::pair{std::string("location"), name}, {"offset", std::to_string(offset)}, {"length", std::to_string(bytes)}}) {
+  for (const auto& [key, value] :
+       {std::pair{std::string("location"), name}, {"offset", std::to_string(offset)}, {"length", std::to_string(bytes)}}) {
     auto& entry = *proto.add_external_data();
     entry.set_key(key);
     entry.set_value(value);
@@ -118,8 +119,8 @@ std::string ExternalExport::choose_name(const std::string& location) {
   const bool turn = !keep && read.contains(own);
   const std::string name = keep ? fs::path(location).lexically_normal().string() : turn ? other : own;
   if (keep && (fs::path(name).has_parent_path() || name.starts_with('.') || name == output_.filename()))
-    fail(ExitCode::usage, "external data '", location, "' of the template is no plain file name: without ", option("keep_external_layout"), " it goes into '",
-         own, "'");
+    fail(ExitCode::usage, "external data '", location, "' of the template is no plain file name: without ", option("keep_external_layout"),
+         " it goes into '", own, "'");
   if (!keep && read.contains(turn ? own : other)) replaced_ = turn ? own : other;
   const fs::path path = output_.parent_path() / name;
   std::error_code error;
@@ -172,7 +173,8 @@ void ExternalExport::store(onnx::TensorProto& proto, const Tensor* values) {
     const std::string small = bits_of(values->dtype()) < 8 ? packed(*values) : std::string();
     bytes = bytes_in_file(values->type());
     offset = aligned(to.end, bytes);
-    to.file.write(small.empty() ? reinterpret_cast<const char*>(values->bytes().data()) : small.data(), static_cast<std::size_t>(bytes), offset);
+    to.file.write(small.empty() ? reinterpret_cast<const char*>(values->bytes().data()) : small.data(), static_cast<std::size_t>(bytes),
+                  offset);
     to.end = offset + bytes;
   } else {
     bytes = bytes_of(proto, region);

@@ -68,7 +68,8 @@ struct PlannerAttribute {
   std::string_view op;  // empty: any
   std::string_view attribute;
 };
-constexpr PlannerAttribute planner_attributes[] = {{"", "activation"}, {"MatMul", "transA"}, {"MatMul", "transB"}, {"BatchNormalization", "frozen"}};
+constexpr PlannerAttribute planner_attributes[] = {
+    {"", "activation"}, {"MatMul", "transA"}, {"MatMul", "transB"}, {"BatchNormalization", "frozen"}};
 
 std::string_view domain_of(const Node& n) {
   const bool extended = std::ranges::any_of(planner_attributes, [&](const PlannerAttribute& row) {

@@ -127,7 +127,8 @@ class Exporter {
     (options_.adapters_as_inputs ? adapters_to_inputs : remove_adapters)(model_, impl_.lora);
     remove_loss(model_, impl_.loss);
     if (options_.training) write_training_info(model_, *options_.training);
-    else if (impl_.step && options_.training_steps > 0) set_variables(model_, *impl_.step, options_.training_states, options_.training_steps);
+    else if (impl_.step && options_.training_steps > 0)
+      set_variables(model_, *impl_.step, options_.training_states, options_.training_steps);
     external_.store_rest(model_);
     if (!fits()) move_out();
     external_.flush();
@@ -169,10 +170,12 @@ class Exporter {
  private:
   void check_training() const {
     if (!impl_.lora.adapters.empty() || !impl_.flat.ties.empty() || !impl_.flat.looked_up.empty())
-      fail(ExitCode::usage, option("export_training_info"), ": a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters", " is not written: the file has the weights that come of them");
+      fail(ExitCode::usage, option("export_training_info"), ": a step of ", impl_.lora.adapters.empty() ? "tied weights" : "adapters",
+           " is not written: the file has the weights that come of them");
     each_inner(impl_.flat, [&](const FlatInitializer& i) {
       if (impl_.flat.holding(i.symbol) == Holding::trained)
-        fail(ExitCode::usage, option("export_training_info"), ": '", impl_.flat.name(i.symbol), "' stands in a subgraph or a function, and a training_info updates initializers of the model's own graph");
+        fail(ExitCode::usage, option("export_training_info"), ": '", impl_.flat.name(i.symbol),
+             "' stands in a subgraph or a function, and a training_info updates initializers of the model's own graph");
     });
     onnx::ModelProto trial = model_;
     remove_loss(trial, impl_.loss);
@@ -293,7 +296,8 @@ class Exporter {
       if (form_of(proto) != DataForm::external && size_of(static_cast<DType>(proto.data_type())) > 0 && proto.ByteSizeLong() > small)
         if (const std::optional<Tensor> values = tensor_of(proto, none)) external_.store(proto, &*values);
     if (!fits())
-      fail("the model takes ", model_.ByteSizeLong(), " bytes without its weights, more than the ", options_.inline_bytes, " one ONNX file holds");
+      fail("the model takes ", model_.ByteSizeLong(), " bytes without its weights, more than the ", options_.inline_bytes,
+           " one ONNX file holds");
   }
 
   const ModelFile::Impl& impl_;
@@ -308,7 +312,8 @@ class Exporter {
 void refuse_merging(const Lora& lora) {
   for (const LoraAdapter& a : lora.adapters)
     if (a.quantized)
-      fail(ExitCode::usage, option("lora"), ": '", a.weight, "' is quantized, into which an adapter cannot be merged: ", option("lora_export"), " adapter writes the adapters alone, ",
+      fail(ExitCode::usage, option("lora"), ": '", a.weight,
+           "' is quantized, into which an adapter cannot be merged: ", option("lora_export"), " adapter writes the adapters alone, ",
            option("lora_export"), " inputs a model that takes them as inputs");
 }
 
@@ -317,7 +322,8 @@ Tensor held_by_template(const FlatModel& flat, const std::string& name) {
   for (const FlatInitializer& i : flat.main.initializers)
     if (flat.name(i.symbol) == name && i.data) return *i.data;
   for (const FlatNode& n : flat.main.nodes)
-    if (n.op == "Constant" && n.outputs.size() == 1 && n.outputs[0].present() && flat.name(n.outputs[0]) == name) return constant_value(n.attributes);
+    if (n.op == "Constant" && n.outputs.size() == 1 && n.outputs[0].present() && flat.name(n.outputs[0]) == name)
+      return constant_value(n.attributes);
   fail("weight '", name, "' has no value, neither in the template nor given");
 }
 

@@ -123,7 +123,8 @@ class Team {
   // found its core taken lost none. A little is what waking takes.
   bool held_up(double seconds) const {
     constexpr double usual_share = 0.05, usual_seconds = 20e-6;
-    return preemptions() != preemptions_ || waited() - waited_ > std::max(usual_seconds, usual_share * seconds) * static_cast<double>(clocks_.size());
+    return preemptions() != preemptions_ ||
+           waited() - waited_ > std::max(usual_seconds, usual_share * seconds) * static_cast<double>(clocks_.size());
   }
   // Seconds of a core since start(), of the thread that used most: about what a run would have taken undisturbed.
   double busiest() const {
@@ -207,8 +208,12 @@ std::string CpuBackend::declines(Precision precision) const {
     case Precision::tf32: return "TF32 is a format of NVIDIA's tensor cores, a CPU has none: use fp32";
     case Precision::bf16:
     case Precision::fp8:  // whose 8-bit products are computed in bf16
-      return onednn::has_bf16() ? "" : concat(precision, " needs AVX512_BF16 or AMX-BF16, and ", cpu_name(), " has neither or oneDNN may not use it (it uses ", onednn_isa(), ')');
-    case Precision::fp16: return "tandem trains in float16 on GPUs alone (oneDNN 2 has no training in it, for CPUs with AVX512_FP16 or without): use bf16 or fp32";
+      return onednn::has_bf16() ? ""
+                                : concat(precision, " needs AVX512_BF16 or AMX-BF16, and ", cpu_name(),
+                                         " has neither or oneDNN may not use it (it uses ", onednn_isa(), ')');
+    case Precision::fp16:
+      return "tandem trains in float16 on GPUs alone (oneDNN 2 has no training in it, for CPUs with AVX512_FP16 or without): use bf16 or "
+             "fp32";
   }
   return {};
 }

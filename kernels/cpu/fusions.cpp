@@ -19,7 +19,8 @@ bool is_row_normalization(const KernelRequest& request) {
   return x == DType::float32 && addend == DType::bfloat16 && (y == x || y == addend);
 }
 bool is_row_gradient(const KernelRequest& request) {
-  return request.inputs[1].dtype == DType::float32 && request.inputs[0].dtype == DType::bfloat16 && request.outputs[0].dtype == DType::float32;
+  return request.inputs[1].dtype == DType::float32 && request.inputs[0].dtype == DType::bfloat16 &&
+         request.outputs[0].dtype == DType::float32;
 }
 
 // With a Clip, or a sum and a Relu, in a normalization whose channels lie side by side; not from sums of its own.
@@ -34,19 +35,23 @@ bool is_channel_gradient(const KernelRequest& request) {
 }
 
 // Of types whose steps it has loops for; 16-bit templates are written out.
-bool is_recurrence(const KernelRequest& request) { return request.inputs[0].dtype == DType::float32 || request.inputs[0].dtype == DType::float64; }
+bool is_recurrence(const KernelRequest& request) {
+  return request.inputs[0].dtype == DType::float32 || request.inputs[0].dtype == DType::float64;
+}
 
 // Scores of bfloat16, with labels that are classes; of the loss the gradient, too.
 bool is_narrow_loss(const KernelRequest& request) {
   const DType scores = request.inputs[0].dtype;
-  return scores == DType::bfloat16 && !is_float(request.inputs[1].dtype) && (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
+  return scores == DType::bfloat16 && !is_float(request.inputs[1].dtype) &&
+         (request.outputs.size() < 2 || request.outputs[1].dtype == scores);
 }
 
 // Of one tensor, with a gradient of bfloat16, or a copy in it: many at once would keep their gradients until the last is there.
 bool is_narrow_update(const KernelRequest& request) {
   const auto narrow = [](const Operand& o) { return o.dtype == DType::bfloat16; };
   const auto others = [](const Operand& o) { return o.dtype == DType::float32 || o.dtype == DType::bfloat16; };
-  return find_update(request.op) && request.attributes->integer("tensors", 0) == 1 && std::ranges::any_of(request.inputs, narrow) && std::ranges::all_of(request.inputs, others);
+  return find_update(request.op) && request.attributes->integer("tensors", 0) == 1 && std::ranges::any_of(request.inputs, narrow) &&
+         std::ranges::all_of(request.inputs, others);
 }
 
 struct Form {
@@ -68,7 +73,8 @@ constexpr Form forms[] = {
 }  // namespace
 
 bool cpu_fuses(const KernelRequest& request) {
-  return is_narrow_update(request) || std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request); });
+  return is_narrow_update(request) ||
+         std::any_of(std::begin(forms), std::end(forms), [&](const Form& form) { return form.op == request.op && form.gains(request); });
 }
 
 }  // namespace tandem

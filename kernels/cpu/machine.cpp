@@ -69,7 +69,8 @@ int team_size(int wanted) {
 
 std::int64_t total_memory() {
   const std::int64_t kib = number_in("/proc/meminfo", "MemTotal:", no_limit / 1024);
-  return std::min({kib * 1024, number_in("/sys/fs/cgroup/memory.max", "", no_limit), number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "", no_limit)});
+  return std::min({kib * 1024, number_in("/sys/fs/cgroup/memory.max", "", no_limit),
+                   number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "", no_limit)});
 }
 
 std::int64_t available_memory() {

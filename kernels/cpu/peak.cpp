@@ -174,7 +174,8 @@ double measure_bandwidth() {
     constexpr std::int64_t least = 64 << 20, most = 512 << 20;  // bytes of all three arrays
     constexpr int runs = 5;
     const std::int64_t wanted = std::clamp<std::int64_t>(2 * sysconf(_SC_LEVEL3_CACHE_SIZE), least, most);
-    const std::int64_t n = std::min(wanted, std::max<std::int64_t>(available_memory() / 4, 1 << 20)) / 3 / static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t n =
+        std::min(wanted, std::max<std::int64_t>(available_memory() / 4, 1 << 20)) / 3 / static_cast<std::int64_t>(sizeof(float));
     const int threads = team_size(static_cast<int>(usable_cores().size()));
     const auto memory = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(3 * n));
     float *const a = memory.get(), *const b = a + n, *const c = b + n;

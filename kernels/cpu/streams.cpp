@@ -97,7 +97,9 @@ class QueueStream final : public Stream {
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
     push({.kind = Command::copy, .to = to, .from = from, .bytes = bytes});
   }
-  void fill(std::byte* device, std::byte value, std::int64_t bytes) override { push({.kind = Command::fill, .to = device, .bytes = bytes, .value = value}); }
+  void fill(std::byte* device, std::byte value, std::int64_t bytes) override {
+    push({.kind = Command::fill, .to = device, .bytes = bytes, .value = value});
+  }
   void record(Event& event) override { push({.kind = Command::record, .event = &cpu(event), .ticket = cpu(event).take_ticket()}); }
   void wait(Event& event) override { push({.kind = Command::wait, .event = &cpu(event), .ticket = cpu(event).last_ticket()}); }
 

@@ -57,14 +57,16 @@ CudaBackend::CudaBackend() {
 std::string CudaBackend::version() const {
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
-  return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ", libraries_->device().model.name);
+  return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ",
+                libraries_->device().model.name);
 }
 
 // Tensor cores of 8 bits came with Ada and Hopper. Of a machine's usable devices the first is asked.
 std::string CudaBackend::declines(Precision precision) const {
   const DeviceDescription& device = libraries_->device();
   if (precision != Precision::fp8 || device.capability >= 89) return {};
-  return concat("8-bit products need a GPU of compute capability 8.9 or newer (Ada, Hopper), ", device.model.name, " has ", device.capability / 10, '.', device.capability % 10);
+  return concat("8-bit products need a GPU of compute capability 8.9 or newer (Ada, Hopper), ", device.model.name, " has ",
+                device.capability / 10, '.', device.capability % 10);
 }
 
 DeviceModel CudaBackend::model(int index, int devices_in_use) const {
@@ -115,7 +117,8 @@ Timing CudaBackend::measure(const KernelDescription& description, const KernelOp
 std::unique_ptr<Device> CudaBackend::open(int index, const KernelOptions&) const {
   if (!unusable_.empty()) fail(ExitCode::device, "cuda:", index, " cannot be used: ", unusable_);
   if (index < 0 || index >= device_count_) fail(ExitCode::device, "cuda:", index, ": there are devices cuda:0 to cuda:", device_count_ - 1);
-  if (const std::string& why = reasons_[static_cast<std::size_t>(index)]; !why.empty()) fail(ExitCode::device, "cuda:", index, " cannot be used: ", why);
+  if (const std::string& why = reasons_[static_cast<std::size_t>(index)]; !why.empty())
+    fail(ExitCode::device, "cuda:", index, " cannot be used: ", why);
   return open_device(index);
 }
 

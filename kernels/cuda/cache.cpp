@@ -13,7 +13,9 @@ namespace tandem::cuda {
 namespace {
 
 // Stands before the bytes, with the line's end.
-std::string checked(const std::string& bytes) { return concat("tandem ", bytes.size(), ' ', crc32c(0, std::as_bytes(std::span(bytes))), '\n'); }
+std::string checked(const std::string& bytes) {
+  return concat("tandem ", bytes.size(), ' ', crc32c(0, std::as_bytes(std::span(bytes))), '\n');
+}
 
 }  // namespace
 

@@ -40,8 +40,9 @@ Compiler::Compiler() : library_(std::make_unique<Library>()) {
     unavailable_ = dlerror();
     return;
   }
-  const bool whole = l.find(l.version, "nvrtcVersion") && l.find(l.create, "nvrtcCreateProgram") && l.find(l.destroy, "nvrtcDestroyProgram") &&
-                     l.find(l.compile, "nvrtcCompileProgram") && l.find(l.log_size, "nvrtcGetProgramLogSize") && l.find(l.log, "nvrtcGetProgramLog") &&
+  const bool whole = l.find(l.version, "nvrtcVersion") && l.find(l.create, "nvrtcCreateProgram") &&
+                     l.find(l.destroy, "nvrtcDestroyProgram") && l.find(l.compile, "nvrtcCompileProgram") &&
+                     l.find(l.log_size, "nvrtcGetProgramLogSize") && l.find(l.log, "nvrtcGetProgramLog") &&
                      l.find(l.cubin_size, "nvrtcGetCUBINSize") && l.find(l.cubin, "nvrtcGetCUBIN");
   if (!whole) unavailable_ = concat(name, " lacks functions that are needed");
 }
@@ -61,7 +62,8 @@ std::vector<char> Compiler::compile(const std::string& source, const std::string
   if (const auto kept = read_kept(name)) return {kept->begin(), kept->end()};
 
   nvrtcProgram program = nullptr;
-  if (l.create(&program, source.c_str(), "tandem.cu", 0, nullptr, nullptr) != NVRTC_SUCCESS) fail(ExitCode::device, "NVRTC: cannot make a program");
+  if (l.create(&program, source.c_str(), "tandem.cu", 0, nullptr, nullptr) != NVRTC_SUCCESS)
+    fail(ExitCode::device, "NVRTC: cannot make a program");
   struct Destroy {
     const Library& l;
     nvrtcProgram& program;

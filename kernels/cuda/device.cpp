@@ -72,7 +72,9 @@ class CudaGraph final : public CapturedGraph {
   ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
-  void launch(Stream& stream) override { check(cudaGraphLaunch(executable_, static_cast<CudaStream&>(stream).native()), "launch the captured step"); }
+  void launch(Stream& stream) override {
+    check(cudaGraphLaunch(executable_, static_cast<CudaStream&>(stream).native()), "launch the captured step");
+  }
 
  private:
   cudaGraphExec_t executable_ = nullptr;
@@ -120,7 +122,8 @@ class CudaDevice final : public Device {
   }
   std::byte* allocate_host(std::int64_t bytes) override {
     void* memory = nullptr;
-    check(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), cudaHostAllocPortable), concat("allocate ", bytes, " bytes of pinned memory"));
+    check(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), cudaHostAllocPortable),
+          concat("allocate ", bytes, " bytes of pinned memory"));
     pinned_.emplace_back(static_cast<std::byte*>(memory));
     return pinned_.back().get();
   }

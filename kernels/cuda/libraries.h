@@ -24,13 +24,16 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
 
   const DeviceDescription& device() const { return device_; }  // that plans are made for
-  const CudnnTarget& cudnn_target(int device);                 // cuDNN's view of it, or of another at hand; fails (device) where cuDNN refuses it
+  // cuDNN's view of it, or of another at hand; fails (device) where cuDNN refuses it
+  const CudnnTarget& cudnn_target(int device);
   Compiler& compiler() { return *compiler_; }
   // Of the calling thread's current device. Each fails (device) with the library's reason.
   cudnnContext* cudnn();
   cublasLtContext* cublaslt();
   // For a request that names no kernel, where there is a device to choose one on; else null.
-  cublasLtContext* cublaslt_at_hand(const KernelRequest& request) { return request.kernel.empty() && device_.at_hand() ? cublaslt() : nullptr; }
+  cublasLtContext* cublaslt_at_hand(const KernelRequest& request) {
+    return request.kernel.empty() && device_.at_hand() ? cublaslt() : nullptr;
+  }
 
  private:
   struct Handles;

@@ -58,7 +58,8 @@ class Memory {
     std::byte* const memory = device_.allocate(operand.bytes());
     if (!is_storage_float(operand.dtype)) return memory;
     const std::vector<std::byte> values = noise(operand.dtype);
-    for (std::int64_t at = 0; at < operand.bytes(); at += std::ssize(values)) stream_.copy_in(memory + at, values.data(), std::min(std::ssize(values), operand.bytes() - at));
+    for (std::int64_t at = 0; at < operand.bytes(); at += std::ssize(values))
+      stream_.copy_in(memory + at, values.data(), std::min(std::ssize(values), operand.bytes() - at));
     stream_.synchronize();
     return memory;
   }
@@ -75,7 +76,8 @@ Timing time_kernel(Device& device, const KernelDescription& d, std::int64_t cach
     for (const Operand& o : *operands) bytes += o.bytes();
   Memory memory(device, *stream);
   std::vector<Set> sets;
-  for (std::int64_t n = std::clamp<std::int64_t>(ceil_div(2 * cache_bytes, bytes), 1, most_copies); n > 0; --n) sets.push_back(memory.set(d));
+  for (std::int64_t n = std::clamp<std::int64_t>(ceil_div(2 * cache_bytes, bytes), 1, most_copies); n > 0; --n)
+    sets.push_back(memory.set(d));
 
   const std::unique_ptr<Kernel> kernel = d.make();
   const auto bind = [&](std::size_t set) { kernel->bind(sets[set].inputs, sets[set].outputs, sets[set].workspace); };

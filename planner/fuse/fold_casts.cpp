@@ -29,7 +29,8 @@ const Row rows[] = {
 
 class Folding {
  public:
-  Folding(const Graph& graph, const Fuses& fuses) : graph_(graph), copy_(graph), fuses_(fuses), readers_(graph.values.size()), is_output_(graph.values.size()) {
+  Folding(const Graph& graph, const Fuses& fuses)
+      : graph_(graph), copy_(graph), fuses_(fuses), readers_(graph.values.size()), is_output_(graph.values.size()) {
     for (const Node& node : graph.nodes)
       for (const ValueId v : node.inputs)
         if (v.present()) readers_[v].push_back(&node);
@@ -53,7 +54,9 @@ class Folding {
     if (!v.present() || is_output_[v]) return DType::undefined;
     DType all = DType::undefined;
     for (const Node* const reader : readers_[v]) {
-      const DType one = reader->op->name == "Cast" ? graph_[reader->outputs[0]].type.dtype : reader->op->name == "Reshape" ? only_read_as(reader->outputs[0]) : DType::undefined;
+      const DType one = reader->op->name == "Cast"      ? graph_[reader->outputs[0]].type.dtype
+                        : reader->op->name == "Reshape" ? only_read_as(reader->outputs[0])
+                                                        : DType::undefined;
       if (!is_16_bit(one) || (all != DType::undefined && all != one)) return DType::undefined;
       all = one;
     }
@@ -103,9 +106,11 @@ class Folding {
   // A gradient of rows that is the sum of one in float32 and one that was cast to it: the kernel adds them.
   bool add_gradient(const Node& node, Node& narrow) {
     const ValueId dy = node.inputs[0];
-    if (node.op->name != "RowNormalizationBackward" || !graph_[dy].producer.present() || readers_[dy].size() != 1 || is_output_[dy]) return false;
+    if (node.op->name != "RowNormalizationBackward" || !graph_[dy].producer.present() || readers_[dy].size() != 1 || is_output_[dy])
+      return false;
     const Node& sum = graph_[graph_[dy].producer];
-    if (sum.op->name != "Add" || !std::ranges::all_of(sum.inputs, [&](ValueId v) { return graph_[v].type == graph_[dy].type; })) return false;
+    if (sum.op->name != "Add" || !std::ranges::all_of(sum.inputs, [&](ValueId v) { return graph_[v].type == graph_[dy].type; }))
+      return false;
     for (const std::size_t i : {0, 1})
       if (const ValueId x = before_cast(sum.inputs[i]); x.present()) {
         narrow.inputs.resize(7);

@@ -24,7 +24,13 @@ const Activation* find(std::string_view op, std::string_view Activation::*role) 
 
 class Fusing {
  public:
-  Fusing(const Graph& graph, const Fuses& fuses) : graph_(graph), copy_(graph), fuses_(fuses), readers_(graph.consumers()), is_output_(graph.values.size()), behind_(graph.nodes.size()) {
+  Fusing(const Graph& graph, const Fuses& fuses)
+      : graph_(graph),
+        copy_(graph),
+        fuses_(fuses),
+        readers_(graph.consumers()),
+        is_output_(graph.values.size()),
+        behind_(graph.nodes.size()) {
     for (const GraphOutput& out : graph.outputs) is_output_[out] = true;
   }
 
@@ -59,12 +65,16 @@ class Fusing {
     if (node.op->name == "Relu" || !find(node.op->name, &Activation::op) || joins_a_program(node)) return;  // Relu is the layer's already
     const ValueId x = through(node.inputs[0]);
     const Node* const product = made_by(graph_, x, "InnerProduct");
-    if (product && !product->attributes.has("activation") && !is_8_bit(*product) && product->outputs.size() == 1 && !behind_[graph_[x].producer].present()) behind_[graph_[x].producer] = n;
+    if (product && !product->attributes.has("activation") && !is_8_bit(*product) && product->outputs.size() == 1 &&
+        !behind_[graph_[x].producer].present())
+      behind_[graph_[x].producer] = n;
   }
 
   bool read_beside(ValueId v, NodeId activation) const {
     if (is_output_[v]) return true;
-    return std::any_of(readers_[v].begin(), readers_[v].end(), [&](NodeId n) { return n != activation && (graph_[n].op->name != "Reshape" || read_beside(graph_[n].outputs[0], activation)); });
+    return std::any_of(readers_[v].begin(), readers_[v].end(), [&](NodeId n) {
+      return n != activation && (graph_[n].op->name != "Reshape" || read_beside(graph_[n].outputs[0], activation));
+    });
   }
 
   // The product with the activation; the activation's own node is then a view of its output.
@@ -98,7 +108,9 @@ class Fusing {
     for (; read_once(dy) && dy != through(dy); dy = graph_[graph_[dy].producer].inputs[0]) {
     }
     const Node* const product = made_by(graph_, dy, "InnerProductBackwardData");
-    if (!product || is_8_bit(*product) || !read_once(dy) || product->inputs.size() > 2 || graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype || graph_[node.inputs[1]].type != graph_[node.outputs[0]].type) return false;
+    if (!product || is_8_bit(*product) || !read_once(dy) || product->inputs.size() > 2 ||
+        graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype || graph_[node.inputs[1]].type != graph_[node.outputs[0]].type)
+      return false;
     Node fused = copy_.mapped(*product);
     fused.attributes.set("activation", std::string(activation->op));
     GraphBuilder b(copy_.to, node.name, node.origin);

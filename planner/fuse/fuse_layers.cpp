@@ -55,7 +55,8 @@ bool add_bias(const Pair& p, Node& fused) {
   fused = p.first;
   fused.inputs.resize(3);
   const std::int64_t channels = p.to[y].type.shape[1];
-  fused.inputs[2] = p.to[bias].type.shape.rank() == 1 ? bias : GraphBuilder(p.to, p.second.name, p.second.origin).reshape(bias, Shape{channels});
+  fused.inputs[2] =
+      p.to[bias].type.shape.rank() == 1 ? bias : GraphBuilder(p.to, p.second.name, p.second.origin).reshape(bias, Shape{channels});
   return true;
 }
 
@@ -68,7 +69,8 @@ bool add_bias_before_reshape(const Pair& p, Node& fused) {
   const Shape out = p.to[y].type.shape, of = p.to[bias].type.shape;
   const std::int64_t features = p.to[product.outputs[0]].type.shape[1];
   if (p.to[p.second.outputs[0]].type != p.to[y].type || p.to[bias].kind != ValueKind::parameter) return false;
-  if (out.rank() == 0 || out[out.rank() - 1] != features || of.rank() == 0 || of.elements() != features || of[of.rank() - 1] != features) return false;
+  if (out.rank() == 0 || out[out.rank() - 1] != features || of.rank() == 0 || of.elements() != features || of[of.rank() - 1] != features)
+    return false;
   GraphBuilder b(p.to, p.second.name, p.second.origin);
   std::vector<ValueId> inputs = product.inputs;
   inputs.push_back(b.reshape(bias, Shape{features}));
@@ -150,7 +152,8 @@ bool mask_gradient(const Pair& p, Node& fused) {
 // What flows out of a fork into the normalization before it: the kernel adds it up.
 bool add_up_gradients(const Pair& p, Node& fused) {
   const ValueId sum = p.first.outputs[0], a = p.first.inputs[0], b = p.first.inputs[1];
-  if (p.second.inputs[1] != sum || p.second.inputs.size() > 8 || p.to[a].type != p.to[sum].type || p.to[b].type != p.to[sum].type) return false;
+  if (p.second.inputs[1] != sum || p.second.inputs.size() > 8 || p.to[a].type != p.to[sum].type || p.to[b].type != p.to[sum].type)
+    return false;
   fused = p.second;
   fused.inputs[1] = a;
   fused.inputs.resize(8);
@@ -203,7 +206,8 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, b
         // until simplify removes it.
         std::vector<std::string> origin = fused.origin;  // people look for the node that does the work
         for (const Node* n : {&first, &second}) add_origin(origin, n->origin);
-        const NodeId id = copy.to.add_node(*fused.op, node.name, fused.attributes, fused.inputs, static_cast<int>(fused.outputs.size()), origin);
+        const NodeId id =
+            copy.to.add_node(*fused.op, node.name, fused.attributes, fused.inputs, static_cast<int>(fused.outputs.size()), origin);
         const Node made = copy.to[id];
         copy.to[made.outputs[0]].name = graph[node.outputs[0]].name;
         copy.set(node.outputs[0], made.outputs[0]);

@@ -67,8 +67,10 @@ std::optional<Activation> gelu(const Pattern& p, const Product& product) {
   return of_two(product, [&](ValueId x, ValueId f) -> std::optional<Activation> {
     const ValueId bend = plus(p, f, 1);
     if (!bend.present()) return std::nullopt;
-    if (const Node* const erf = p.made_by(bend, "Erf"); erf && multiple(p, erf->inputs[0], M_SQRT1_2) == x) return Activation{"Gelu", x, {}};
-    if (const Node* const tanh = p.made_by(bend, "Tanh"); tanh && is_gelu_bend(p, tanh->inputs[0], x)) return Activation{"Gelu", x, {{"approximate", std::string("tanh")}}};
+    if (const Node* const erf = p.made_by(bend, "Erf"); erf && multiple(p, erf->inputs[0], M_SQRT1_2) == x)
+      return Activation{"Gelu", x, {}};
+    if (const Node* const tanh = p.made_by(bend, "Tanh"); tanh && is_gelu_bend(p, tanh->inputs[0], x))
+      return Activation{"Gelu", x, {{"approximate", std::string("tanh")}}};
     return std::nullopt;
   });
 }
@@ -91,11 +93,14 @@ std::optional<Activation> hard_swish(const Pattern& p, const Product& product) {
   return of_two(product, [&](ValueId x, ValueId f) -> std::optional<Activation> {
     if (const Node* const hard = product.is(1) ? p.made_by(f, "HardSigmoid") : nullptr) {
       const Attributes& a = hard->attributes;
-      if (p.through(hard->inputs[0]) == x && same_number(static_cast<double>(a.real("alpha", 0.2F)), 1.0 / 6) && a.real("beta", 0.5F) == 0.5F) return Activation{"HardSwish", x, {}};
+      if (p.through(hard->inputs[0]) == x && same_number(static_cast<double>(a.real("alpha", 0.2F)), 1.0 / 6) &&
+          a.real("beta", 0.5F) == 0.5F)
+        return Activation{"HardSwish", x, {}};
     }
     if (const Node* const clip = product.is(1.0 / 6) ? p.made_by(f, "Clip") : nullptr) {
       const Attributes& a = clip->attributes;
-      if (a.has("min") && a.has("max") && a.real("min") == 0 && a.real("max") == 6 && p.through(plus(p, clip->inputs[0], 3)) == x) return Activation{"HardSwish", x, {}};
+      if (a.has("min") && a.has("max") && a.real("min") == 0 && a.real("max") == 6 && p.through(plus(p, clip->inputs[0], 3)) == x)
+        return Activation{"HardSwish", x, {}};
     }
     return std::nullopt;
   });
@@ -120,7 +125,8 @@ Graph match_activations(const Graph& graph) {
       copy.copy(node);
       continue;
     }
-    const NodeId id = copy.to.add_node(internal_operator(found->op), node.name, found->attributes, {copy.map(found->x)}, 1, origin_of(graph, node, std::span(&found->x, 1)));
+    const NodeId id = copy.to.add_node(internal_operator(found->op), node.name, found->attributes, {copy.map(found->x)}, 1,
+                                       origin_of(graph, node, std::span(&found->x, 1)));
     const ValueId y = copy.to[id].outputs[0];
     copy.to[y].name = graph[node.outputs[0]].name;
     copy.set(node.outputs[0], y);

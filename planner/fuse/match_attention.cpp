@@ -35,7 +35,10 @@ class Writer {
       k = *fewer_k;
       v = *fewer_v;
     }
-    Attributes attributes{{"scale", static_cast<float>(f_.scale)}, {"causal", std::int64_t{f_.causal}}, {"offset", f_.offset}, {"guarded", std::int64_t{f_.guarded}}};
+    Attributes attributes{{"scale", static_cast<float>(f_.scale)},
+                          {"causal", std::int64_t{f_.causal}},
+                          {"offset", f_.offset},
+                          {"guarded", std::int64_t{f_.guarded}}};
     std::vector<ValueId> inputs{q, k, v};
     if (const ValueId m = mask(attributes); m.present()) inputs.push_back(m);
     if (f_.dropout.present()) {
@@ -104,7 +107,8 @@ class Writer {
     const ValueId apart = wide.present() ? before(wide, "Expand") : ValueId{};
     if (!apart.present()) return std::nullopt;
     const Shape s = b_.shape(x), w = b_.shape(wide), a = b_.shape(apart);
-    if (w.rank() != 5 || a != Shape{s[0], w[1], 1, s[2], s[3]} || w != Shape{s[0], w[1], w[2], s[2], s[3]} || w[1] * w[2] != s[1]) return std::nullopt;
+    if (w.rank() != 5 || a != Shape{s[0], w[1], 1, s[2], s[3]} || w != Shape{s[0], w[1], w[2], s[2], s[3]} || w[1] * w[2] != s[1])
+      return std::nullopt;
     return b_.reshape(apart, {s[0], w[1], s[2], s[3]});
   }
 

@@ -59,7 +59,11 @@ class Matcher {
     if (!apart || !all_are(instance->inputs[1], 1) || !all_are(instance->inputs[2], 0)) return std::nullopt;
     const Shape &x = shape(apart->inputs[0]), &parts = shape(instance->inputs[0]);
     if (shape(back.outputs[0]) != x || x.rank() < 2 || parts[0] != x[0] || parts[1] < 1 || x[1] % parts[1] != 0) return std::nullopt;
-    return Normal{.x = apart->inputs[0], .scale = {}, .bias = {}, .groups = parts[1], .epsilon = static_cast<double>(instance->attributes.real("epsilon", 1e-5F))};
+    return Normal{.x = apart->inputs[0],
+                  .scale = {},
+                  .bias = {},
+                  .groups = parts[1],
+                  .epsilon = static_cast<double>(instance->attributes.real("epsilon", 1e-5F))};
   }
 
   // A number a channel, the same for all samples.

@@ -121,7 +121,9 @@ class Matcher {
     return pow && p_.is_number(pow->inputs[1], -0.5) ? variance(pow->inputs[0]) : std::nullopt;
   }
 
-  static Normal normal_of(const Inverse& n) { return {.x = n.x, .scale = {}, .bias = {}, .axis = n.axis, .epsilon = n.epsilon, .rms = !n.mean.present()}; }
+  static Normal normal_of(const Inverse& n) {
+    return {.x = n.x, .scale = {}, .bias = {}, .axis = n.axis, .epsilon = n.epsilon, .rms = !n.mean.present()};
+  }
 
   // x̂ = c / deviation, c · inverse
   std::optional<Normal> normal(const Node& node) const {
@@ -203,7 +205,8 @@ class Matcher {
         const auto n = inverse_times_scale(mul->inputs[k]);
         if (!n || !n->first.mean.present() || p_.through(mul->inputs[1 - k]) != n->first.x) continue;
         const ValueId factor = p_.through(mul->inputs[k]), mean = p_.through(n->first.mean);
-        const bool same = (p_.through(shift->inputs[0]) == factor && p_.through(shift->inputs[1]) == mean) || (p_.through(shift->inputs[1]) == factor && p_.through(shift->inputs[0]) == mean);
+        const bool same = (p_.through(shift->inputs[0]) == factor && p_.through(shift->inputs[1]) == mean) ||
+                          (p_.through(shift->inputs[1]) == factor && p_.through(shift->inputs[0]) == mean);
         Normal found = normal_of(n->first);
         if (!same || !is_row(sub->inputs[0], found)) continue;
         found.scale = n->second;
@@ -242,7 +245,8 @@ class Writer {
     std::vector<ValueId> inputs{copy_.map(x), row(n.scale), row(n.bias)};
     if (addend.present()) inputs.push_back(copy_.map(addend));
     while (!inputs.back().present()) inputs.pop_back();
-    const NodeId id = copy_.to.add_node(internal_operator("RowNormalization"), named.name, attributes(n), std::move(inputs), addend.present() ? 4 : 3, origin);
+    const NodeId id = copy_.to.add_node(internal_operator("RowNormalization"), named.name, attributes(n), std::move(inputs),
+                                        addend.present() ? 4 : 3, origin);
     return copy_.to[id].outputs;
   }
 

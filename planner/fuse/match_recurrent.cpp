@@ -9,7 +9,9 @@
 namespace tandem::pass_rows {
 namespace {
 
-bool is_recurrent(const Node& node) { return node.op->domain.empty() && (node.op->name == "LSTM" || node.op->name == "GRU" || node.op->name == "RNN"); }
+bool is_recurrent(const Node& node) {
+  return node.op->domain.empty() && (node.op->name == "LSTM" || node.op->name == "GRU" || node.op->name == "RNN");
+}
 
 Graph match_recurrent(const Graph& graph, const Fuses& fuses, bool training) {
   if (!fuses || std::none_of(graph.nodes.begin(), graph.nodes.end(), is_recurrent)) return graph;

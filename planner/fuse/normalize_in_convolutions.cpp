@@ -29,11 +29,15 @@ Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses) {
   if (!fuses) return graph;
   const IdVector<ValueId, std::vector<NodeId>> readers = graph.consumers();
   const auto read_by_convolutions = [&](const Node& node) {
-    if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() < 6 || node.inputs[3].present() || !node.attributes.has("activation")) return false;
+    if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() < 6 || node.inputs[3].present() ||
+        !node.attributes.has("activation"))
+      return false;
     const ValueId y = node.outputs[0];
     const std::vector<NodeId>& all = readers[y];
     return !all.empty() && std::find(graph.outputs.begin(), graph.outputs.end(), y) == graph.outputs.end() &&
-           std::all_of(all.begin(), all.end(), [&](NodeId n) { return can_normalize(graph, graph[n], fuses) && graph[n].inputs[0] == y && graph[n].inputs[1] != y; });
+           std::all_of(all.begin(), all.end(), [&](NodeId n) {
+             return can_normalize(graph, graph[n], fuses) && graph[n].inputs[0] == y && graph[n].inputs[1] != y;
+           });
   };
   std::map<ValueId, Factors> factors;
   GraphCopy copy(graph);
@@ -41,8 +45,11 @@ Graph normalize_in_convolutions(const Graph& graph, const Fuses& fuses) {
     Node now = copy.mapped(node);
     if (read_by_convolutions(node)) {
       const TensorType& x = graph[node.inputs[0]].type;
-      const Attributes attributes{{"epsilon", node.attributes.real("epsilon", 1e-5F)}, {"count", x.shape.elements() / std::max<std::int64_t>(1, x.shape[1])}, {"to", static_cast<std::int64_t>(x.dtype)}};
-      const NodeId id = copy.to.add_node(internal_operator("BatchNormalizationFactors"), node.name, attributes, {now.inputs[4], now.inputs[5], now.inputs[1], now.inputs[2]}, 5, node.origin);
+      const Attributes attributes{{"epsilon", node.attributes.real("epsilon", 1e-5F)},
+                                  {"count", x.shape.elements() / std::max<std::int64_t>(1, x.shape[1])},
+                                  {"to", static_cast<std::int64_t>(x.dtype)}};
+      const NodeId id = copy.to.add_node(internal_operator("BatchNormalizationFactors"), node.name, attributes,
+                                         {now.inputs[4], now.inputs[5], now.inputs[1], now.inputs[2]}, 5, node.origin);
       const std::vector<ValueId> made = copy.to[id].outputs;
       for (std::size_t i = 1; i < 4; ++i)
         if (node.outputs[i].present()) copy.set(node.outputs[i], made[i - 1]);

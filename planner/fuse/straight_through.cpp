@@ -58,9 +58,11 @@ Graph match_straight_through(const Graph& graph, std::vector<std::string>& warni
       copy.copy(node);
       continue;
     }
-    warnings.push_back(concat(node.op->name, " '", node.name, "' gives '", graph[form->y].name, "', and its gradient goes to '", graph[form->x].name,
+    warnings.push_back(concat(node.op->name, " '", node.name, "' gives '", graph[form->y].name, "', and its gradient goes to '",
+                              graph[form->x].name,
                               "': no gradient flows from the one to the other, and x + (y - x) is how models pass it by"));
-    const NodeId id = copy.to.add_node(internal_operator("StraightThrough"), node.name, {}, {copy.map(form->x), copy.map(form->y)}, 1, node.origin);
+    const NodeId id =
+        copy.to.add_node(internal_operator("StraightThrough"), node.name, {}, {copy.map(form->x), copy.map(form->y)}, 1, node.origin);
     const ValueId out = copy.to[id].outputs[0];
     copy.to[out].name = graph[node.outputs[0]].name;
     copy.set(node.outputs[0], out);

@@ -14,7 +14,8 @@ namespace {
 bool summed(const Graph& graph, const Node& node, const Fuses& fuses) {
   if (node.op->name != "BatchNormalizationTraining" || node.inputs.size() > 4) return false;
   const NodeId conv = graph[node.inputs[0]].producer;
-  if (!conv.present() || graph[conv].op->name != "Conv" || graph[conv].outputs.size() != 1 || !offered(fuses, graph, graph[conv], 3)) return false;
+  if (!conv.present() || graph[conv].op->name != "Conv" || graph[conv].outputs.size() != 1 || !offered(fuses, graph, graph[conv], 3))
+    return false;
   Node takes = node;
   takes.inputs.resize(4);
   takes.inputs.insert(takes.inputs.end(), 2, node.inputs[1]);  // sums are of the scale's type

@@ -33,7 +33,8 @@ LossRows element_rows(const Context& c, ValueId value) {
   const std::int64_t each = c.l.scores.elements();
   const Shape flat{c.samples, each};
   r.losses = b.reshape(r.losses, flat);
-  r.losses = each == 1 ? b.reshape(r.losses, Shape{c.samples}) : b.mul(b.reduce_sum(r.losses, {1}, false), 1.0 / static_cast<double>(std::max<std::int64_t>(1, each)));
+  r.losses = each == 1 ? b.reshape(r.losses, Shape{c.samples})
+                       : b.mul(b.reduce_sum(r.losses, {1}, false), 1.0 / static_cast<double>(std::max<std::int64_t>(1, each)));
   if (r.weights.present()) r.losses = b.mul(r.losses, r.weights);
   return r;
 }
@@ -47,7 +48,8 @@ ValueId mean_of(const Context& c, LossRows r) {
   ValueId divisor;
   const DType dtype = b.type(r.losses).dtype;
   if (c.l.weighted) {
-    const ValueId weights = b.reshape(cast_to(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::sample_weight), dtype), Shape{c.samples, 1});
+    const ValueId weights = b.reshape(
+        cast_to(b, b.input("sample_weights", {DType::float32, Shape{c.samples}}, ValueRole::sample_weight), dtype), Shape{c.samples, 1});
     const auto times = [&](ValueId x) { return b.reshape(b.mul(b.reshape(x, Shape{c.samples, each}), weights), Shape{all}); };
     r.losses = times(r.losses);
     divisor = r.weights.present() ? total(times(r.weights)) : b.mul(total(b.reshape(weights, Shape{c.samples})), static_cast<double>(each));
@@ -78,7 +80,8 @@ Loss classes_loss(const Context& c, ValueId logits, bool accuracy) {
   if (plain && !c.l.ignore)
     loss.loss = sum(c.scale / static_cast<double>(c.l.positions()), {});
   else if (plain)
-    loss.loss = b.div(sum(1, {{"ignore_index", *c.l.ignore}}), b.emit("Max", {b.reduce_sum(counted(c, labels, b.type(rows).dtype), {0}, false), b.scalar(1, b.type(rows).dtype)}));
+    loss.loss = b.div(sum(1, {{"ignore_index", *c.l.ignore}}),
+                      b.emit("Max", {b.reduce_sum(counted(c, labels, b.type(rows).dtype), {0}, false), b.scalar(1, b.type(rows).dtype)}));
   else
     loss.loss = mean_of(c, class_rows(c, rows, labels));
   if (!accuracy) return loss;
@@ -122,7 +125,8 @@ Loss loss_of(const Context& c, ValueId value, bool accuracy) {
     case LossOver::classes: return classes_loss(c, value, accuracy);
     case LossOver::elements: {
       const LossRows rows = element_rows(c, value);
-      Loss loss{.loss = c.l.weighted || rows.weights.present() ? mean_of(c, rows) : element_mean(c, rows.losses), .correct = {}, .counted = {}};
+      Loss loss{
+          .loss = c.l.weighted || rows.weights.present() ? mean_of(c, rows) : element_mean(c, rows.losses), .correct = {}, .counted = {}};
       if (accuracy && c.row.labels == LabelKind::binary && c.l.scores.elements() == 1) loss.correct = count_binary(c, value);
       return loss;
     }
@@ -133,10 +137,13 @@ Loss loss_of(const Context& c, ValueId value, bool accuracy) {
 
 // T² · Σ p (log p - log q), the mean over rows
 ValueId distilled(GraphBuilder& b, ValueId student, ValueId teacher, int axis, const Distillation& d) {
-  const auto log_softmax = [&](ValueId x) { return b.emit("LogSoftmax", {b.mul(as_rows(b, x, axis), 1 / d.temperature)}, {{"axis", std::int64_t{-1}}}); };
+  const auto log_softmax = [&](ValueId x) {
+    return b.emit("LogSoftmax", {b.mul(as_rows(b, x, axis), 1 / d.temperature)}, {{"axis", std::int64_t{-1}}});
+  };
   const ValueId q = log_softmax(student), p = log_softmax(cast_to(b, teacher, b.type(student).dtype));
   const ValueId each = b.reduce_sum(b.mul(b.emit("Exp", {p}), b.sub(p, q)), {1}, false);
-  return b.mul(b.reduce_sum(each, {0}, false), d.temperature * d.temperature / static_cast<double>(std::max<std::int64_t>(1, b.shape(each)[0])));
+  return b.mul(b.reduce_sum(each, {0}, false),
+               d.temperature * d.temperature / static_cast<double>(std::max<std::int64_t>(1, b.shape(each)[0])));
 }
 
 }  // namespace
@@ -150,7 +157,9 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
     if (!o.optimizer.accumulate) return mean;
     const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state, step_shares);
     const auto at = static_cast<std::int64_t>(i);
-    const ValueId share = means == 1 ? shares : b.emit("Slice", {shares}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
+    const ValueId share =
+        means == 1 ? shares
+                   : b.emit("Slice", {shares}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
     return b.mul(mean, cast_to(b, b.reshape(share, Shape{}), b.type(mean).dtype));
   };
   const std::vector<GraphOutput> values = graph.outputs;

@@ -23,7 +23,16 @@ Tensor row(const std::vector<double>& values, DType dtype) {
 class Composing {
  public:
   Composing(GraphBuilder& b, ValueId x, ValueId t, const Ctc& o)
-      : b_(b), o_(o), n_(b.shape(x)[0]), t_(b.shape(x)[1]), classes_(b.shape(x)[2]), s_(b.shape(t)[1]), places_(2 * s_ + 1), dtype_(b.type(x).dtype), x_(x), labels_(t) {}
+      : b_(b),
+        o_(o),
+        n_(b.shape(x)[0]),
+        t_(b.shape(x)[1]),
+        classes_(b.shape(x)[2]),
+        s_(b.shape(t)[1]),
+        places_(2 * s_ + 1),
+        dtype_(b.type(x).dtype),
+        x_(x),
+        labels_(t) {}
 
   ValueId run() {
     const std::int64_t blank = o_.blank < 0 ? o_.blank + classes_ : o_.blank;
@@ -42,7 +51,9 @@ class Composing {
  private:
   ValueId whole(std::int64_t v) const { return b_.scalar(static_cast<double>(v), DType::int64); }
   ValueId cast(ValueId v) const { return b_.emit("Cast", {v}, {{"to", static_cast<std::int64_t>(dtype_)}}); }
-  ValueId constant(const std::vector<double>& values, DType dtype) const { return b_.graph().add_constant(concat("ctc/constant", b_.graph().values.size()), row(values, dtype)); }
+  ValueId constant(const std::vector<double>& values, DType dtype) const {
+    return b_.graph().add_constant(concat("ctc/constant", b_.graph().values.size()), row(values, dtype));
+  }
   static Attributes axis(std::int64_t a) { return {{"axis", a}}; }
   ValueId column(ValueId v) const { return b_.reshape(v, Shape{n_, s_, 1}); }
   ValueId part(ValueId v, std::int64_t begin, std::int64_t end) const {
@@ -78,7 +89,8 @@ class Composing {
   ValueId loss(ValueId a) const {
     std::vector<double> numbers;
     for (std::int64_t k = 0; k < places_; ++k) numbers.push_back(static_cast<double>(k));
-    const ValueId from_end = b_.sub(b_.reshape(b_.mul(count_, 2.0), Shape{n_, 1}), constant(numbers, dtype_));  // 0 and 1 at the two last places
+    // 0 and 1 at the two last places
+    const ValueId from_end = b_.sub(b_.reshape(b_.mul(count_, 2.0), Shape{n_, 1}), constant(numbers, dtype_));
     const ValueId out = b_.emit("Greater", {b_.emit("Abs", {b_.add(from_end, -0.5)}), b_.scalar(0.75, dtype_)});
     const ValueId ends = b_.add(a, b_.mul(cast(out), impossible));
     const ValueId top = b_.emit("ReduceMax", {ends}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});

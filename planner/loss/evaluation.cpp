@@ -46,7 +46,8 @@ class Measuring {
   // Classes on axis 1: [N,C,places] where they stand before places, else [N·places,C].
   ValueId by_class(ValueId value) {
     const ValueId x = b_.reshape(value, for_all(c_, c_.l.scores));
-    if (c_.l.axis == 0) return b_.reshape(x, c_.l.positions() == 1 ? Shape{c_.samples, c_.l.scores[0]} : Shape{c_.samples, c_.l.scores[0], c_.l.positions()});
+    if (c_.l.axis == 0)
+      return b_.reshape(x, c_.l.positions() == 1 ? Shape{c_.samples, c_.l.scores[0]} : Shape{c_.samples, c_.l.scores[0], c_.l.positions()});
     return as_rows(b_, x, c_.l.axis + 1);
   }
 

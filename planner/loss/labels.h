@@ -47,8 +47,8 @@ struct Labels {
 using Losses = std::vector<Labels>;
 Losses losses_of(const GraphSource& source, const CompileOptions& options);
 
-// Of the first loss that options.loss.name names, on its output or options.loss.on. Fails (usage) where there is no such loss or value, (model) where the value does not
-// grow with the batch: the model's graphs at two batch sizes show it.
+// Of the first loss that options.loss.name names, on its output or options.loss.on. Fails (usage) where there is no such loss or value,
+// (model) where the value does not grow with the batch: the model's graphs at two batch sizes show it.
 Labels labels_of(const GraphSource& source, const CompileOptions& options);
 
 // The loss of a value that has one number for each sample or place, where nobody chose one: binary-cross-entropy of a sigmoid, else

@@ -67,7 +67,8 @@ LossRows class_rows(const LossContext& c, ValueId rows, ValueId labels) {
   ValueId t = dense ? cast_to(b, labels, dtype) : one_hot(b, labels, classes, dtype);
   const ValueId weights = c.l.class_weights.empty() ? ValueId{} : constant(b, c.l.class_weights, dtype);
   const ValueId mask = c.l.ignore ? counted(c, labels, dtype) : ValueId{};
-  if (mask.present() && *c.l.ignore >= 0 && *c.l.ignore < classes) t = b.mul(t, b.reshape(mask, Shape{b.shape(rows)[0], 1}));  // it names a class
+  // it names a class
+  if (mask.present() && *c.l.ignore >= 0 && *c.l.ignore < classes) t = b.mul(t, b.reshape(mask, Shape{b.shape(rows)[0], 1}));
   if (weights.present() && !dense) r.weights = b.reduce_sum(b.mul(t, weights), {1}, false);
   if (mask.present() && !weights.present()) r.weights = mask;
   if (c.l.smoothing > 0) {

@@ -111,20 +111,23 @@ ValueId loss_value(const Graph& model, const CompileOptions& o) {
 ValueId model_value(const Graph& model, const CompileOptions& o) {
   if (model.outputs.empty()) fail("model '", model.name, "' has no output to compute a loss on");
   if (o.loss.on.empty()) {  // labels that a classifier gives as integers are no scores
-    const auto floats = std::find_if(model.outputs.begin(), model.outputs.end(), [&](const GraphOutput& out) { return is_float(model[out.value].type.dtype); });
+    const auto floats = std::find_if(model.outputs.begin(), model.outputs.end(),
+                                     [&](const GraphOutput& out) { return is_float(model[out.value].type.dtype); });
     return floats == model.outputs.end() ? model.outputs[0].value : floats->value;
   }
   for (const ValueId out : model.outputs)
     if (model[out].name == o.loss.on) return out;
   const auto found = model.find(o.loss.on);
   if (!found) fail(ExitCode::usage, option("loss_on"), " ", o.loss.on, ": model '", model.name, "' has no value of that name");
-  if (!is_float(model[*found].type.dtype)) fail(ExitCode::usage, option("loss_on"), " ", o.loss.on, ": it is ", model[*found].type, ", expected floating point");
+  if (!is_float(model[*found].type.dtype))
+    fail(ExitCode::usage, option("loss_on"), " ", o.loss.on, ": it is ", model[*found].type, ", expected floating point");
   return *found;
 }
 
 std::vector<ValueId> logits_of(const Graph& model, const CompileOptions& o) {
   std::vector<ValueId> logits;
-  for (const CompileOptions& one : options_of_losses(o)) logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss.name)[0].loss)).logits);
+  for (const CompileOptions& one : options_of_losses(o))
+    logits.push_back(find_scores(model, loss_value(model, one), loss_row(parse_loss(one.loss.name)[0].loss)).logits);
   if (!o.loss.distillation) return logits;
   logits.push_back(scores_behind(model, student_value(model, o)));
   const auto teacher = model.find(ValueRole::teacher);

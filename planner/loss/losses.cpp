@@ -54,12 +54,17 @@ constexpr double apart = 1e-6;
 ValueId distance(B& b, ValueId x, std::vector<float> signs) {
   Tensor c(TensorType{DType::float32, Shape{1, 3, 1}});
   std::copy(signs.begin(), signs.end(), c.write<float>().begin());
-  const ValueId d = b.add(b.reduce_sum(b.mul(x, b.graph().add_constant(concat("loss/signs", b.graph().values.size()), c.cast(b.type(x).dtype))), {1}, false), apart);
+  const ValueId d = b.add(
+      b.reduce_sum(b.mul(x, b.graph().add_constant(concat("loss/signs", b.graph().values.size()), c.cast(b.type(x).dtype))), {1}, false),
+      apart);
   return b.emit("Sqrt", {sum(b, b.mul(d, d))});
 }
 
 Ctc ctc_of(const P& p) {
-  return {.blank = static_cast<std::int64_t>(p["blank"]), .padding = static_cast<std::int64_t>(p["padding"]), .zero_infinity = p["zero-infinity"] != 0, .per_label = p["per-label"] != 0};
+  return {.blank = static_cast<std::int64_t>(p["blank"]),
+          .padding = static_cast<std::int64_t>(p["padding"]),
+          .zero_infinity = p["zero-infinity"] != 0,
+          .per_label = p["per-label"] != 0};
 }
 
 const std::vector<LossRow>& table() {

@@ -14,7 +14,8 @@ namespace {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
-  for (std::size_t at; (at = text.find(separator)) != std::string_view::npos; text = text.substr(at + 1)) parts.push_back(text.substr(0, at));
+  for (std::size_t at; (at = text.find(separator)) != std::string_view::npos; text = text.substr(at + 1))
+    parts.push_back(text.substr(0, at));
   parts.push_back(text);
   return parts;
 }
@@ -50,7 +51,8 @@ const LossRow& row_of(std::string_view name) {
   std::vector<std::string> names;
   for (const LossRow& row : loss_rows()) {
     const auto others = split(row.others, ' ');
-    if (name == row.name || word == plain(row.name) || (!word.empty() && std::find(others.begin(), others.end(), word) != others.end())) return row;
+    if (name == row.name || word == plain(row.name) || (!word.empty() && std::find(others.begin(), others.end(), word) != others.end()))
+      return row;
     names.emplace_back(row.name);
   }
   for (const Missing& m : missing)
@@ -95,7 +97,8 @@ LossTerm term_of(std::string_view text) {
     for (const LossParameter& p : row.parameters) names.emplace_back(p.name);
     if (names.empty()) fail(ExitCode::usage, "loss '", text, "': ", row.name, " takes no '", name, "'");
     if (std::find(names.begin(), names.end(), name) == names.end() || equals == std::string_view::npos)
-      fail(ExitCode::usage, "loss '", text, "': ", row.name, " takes no '", parts[i], "'", suggestion(name, names), ", expected ", row.name, ":", names[0], "=NUMBER");
+      fail(ExitCode::usage, "loss '", text, "': ", row.name, " takes no '", parts[i], "'", suggestion(name, names), ", expected ", row.name,
+           ":", names[0], "=NUMBER");
     term.parameters[std::string(name)] = number(parts[i].substr(equals + 1), text);
   }
   for (const char* positive : {"beta", "delta", "pos-weight"})
@@ -117,7 +120,8 @@ std::vector<LossTerm> parse_loss(std::string_view text) {
   }
   if (terms.size() > 1)
     for (const LossTerm& term : terms)
-      if (term.output.empty()) fail(ExitCode::usage, "loss '", text, "': of several losses each says its output, as in out1=mse*0.3,out2=", term.loss);
+      if (term.output.empty())
+        fail(ExitCode::usage, "loss '", text, "': of several losses each says its output, as in out1=mse*0.3,out2=", term.loss);
   return terms;
 }
 

@@ -79,7 +79,8 @@ class Finder {
     if (!node) return std::nullopt;
     const int rank = graph_[v].type.shape.rank();
     if (node->op->name == "LogSoftmax")
-      return FinalScores{.kind = OutputKind::softmax, .logits = node->inputs[0], .axis = axis_of(node->attributes.integer("axis", -1), rank)};
+      return FinalScores{
+          .kind = OutputKind::softmax, .logits = node->inputs[0], .axis = axis_of(node->attributes.integer("axis", -1), rank)};
     if (node->op->name != "Sub") return std::nullopt;
     const std::optional<Sum> all = sum(node->inputs[1], {"ReduceLogSumExp"}, deepest);
     if (!all || all->of != through(node->inputs[0])) return std::nullopt;
@@ -106,8 +107,8 @@ class Finder {
     const Node* const node = maker(v);
     if (!node) return false;
     const std::string_view op = node->op->name;
-    constexpr std::string_view always[] = {"Sigmoid", "HardSigmoid", "Softmax", "Exp", "Relu", "Abs", "Softplus", "Sqrt", "ReduceL1", "ReduceL2",
-                                           "ReduceSumSquare"};
+    constexpr std::string_view always[] = {"Sigmoid",  "HardSigmoid", "Softmax",  "Exp",      "Relu",           "Abs",
+                                           "Softplus", "Sqrt",        "ReduceL1", "ReduceL2", "ReduceSumSquare"};
     if (std::find(std::begin(always), std::end(always), op) != std::end(always)) return true;
     constexpr std::string_view keep[] = {"Add", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Concat", "ReduceSum", "ReduceMean", "ReduceMax",
                                          "ReduceMin"};  // of such, such

@@ -50,8 +50,8 @@ struct LoweredGraph {
 // Where a parameter, or a part of that shape, lies already: in a plan made before, or on another device.
 using FixedParameters = std::map<std::pair<ParameterKey, Ints>, Operand>;
 
-// The kernels of programs that were lowered before, by node and its operands' shapes. Devices that compute alike do it by the same kernel, in
-// the same layouts: another would round otherwise, and replicas would differ.
+// The kernels of programs that were lowered before, by node and its operands' shapes. Devices that compute alike do it by the same kernel,
+// in the same layouts: another would round otherwise, and replicas would differ.
 struct ChosenKernel {
   std::string kernel;
   std::vector<Operand> inputs, outputs;

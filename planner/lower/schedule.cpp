@@ -36,7 +36,10 @@ IdVector<BufferId, int> last_uses(const LoweredGraph& p) {
 }  // namespace
 
 void schedule_updates(LoweredGraph& p) {
-  const auto is_update = [&](const Step& s) { return !s.outputs.empty() && std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); }); };
+  const auto is_update = [&](const Step& s) {
+    return !s.outputs.empty() &&
+           std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); });
+  };
   // ready[b]: behind which step the memory of root b is final, counting only steps that are no updates.
   IdVector<BufferId, int> ready(p.buffers.size(), -1);
   std::vector<std::size_t> updates;
@@ -84,9 +87,12 @@ void share_in_place(LoweredGraph& p) {
       const Buffer& memory = p.buffers[root];
       Buffer& result = p.buffers[out];
       const auto shares = [&](BufferId other) { return other.present() && other != in && root_of(p.buffers, other) == root; };
-      if (memory.arena != ArenaKind::scratch || result.arena != ArenaKind::scratch || result.alias.present() || result.bytes != memory.bytes) continue;
+      if (memory.arena != ArenaKind::scratch || result.arena != ArenaKind::scratch || result.alias.present() ||
+          result.bytes != memory.bytes)
+        continue;
       if (last[root] != static_cast<int>(s)) continue;
-      if (std::any_of(step.inputs.begin(), step.inputs.end(), shares) || std::find(taken.begin(), taken.end(), root) != taken.end()) continue;
+      if (std::any_of(step.inputs.begin(), step.inputs.end(), shares) || std::find(taken.begin(), taken.end(), root) != taken.end())
+        continue;
       result.alias = root;
       last[root] = last[out];
       taken.push_back(root);

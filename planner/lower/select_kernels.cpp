@@ -45,7 +45,8 @@ class Selector {
       program_.parameters.push_back({v.name, values_.of(id)[0], {v.type.dtype, v.template_shape}, v.source, v.trainable, v.role, v.of});
     }
     for (const Step& s : program_.steps) program_.seconds += s.seconds;
-    for (const auto& [steps, why] : {std::pair{&widened_, "has no 16-bit kernel for these steps, which run in float32 between casts: "}, std::pair{&faster_wide_, "runs these steps in less time in float32 between casts: "}}) {
+    for (const auto& [steps, why] : {std::pair{&widened_, "has no 16-bit kernel for these steps, which run in float32 between casts: "},
+                                     std::pair{&faster_wide_, "runs these steps in less time in float32 between casts: "}}) {
       std::string list;
       for (const auto& [op, count] : *steps) list += concat(list.empty() ? "" : ", ", count, " ", op);
       if (!list.empty()) program_.warnings.push_back(concat("backend ", backend_.name(), ' ', why, list));
@@ -102,7 +103,10 @@ class Selector {
         e.dtype = values_.operand(b).dtype;
         e.elements = std::max(e.elements, values_.operand(b).shape.elements());
       }
-    program_.steps.push_back({.what = ExchangeStep{program_.exchanges.add(std::move(e))}, .inputs = std::move(in), .outputs = std::move(out), .origin = node.origin});
+    program_.steps.push_back({.what = ExchangeStep{program_.exchanges.add(std::move(e))},
+                              .inputs = std::move(in),
+                              .outputs = std::move(out),
+                              .origin = node.origin});
     program_.in_place.emplace_back();
   }
 
@@ -154,7 +158,8 @@ class Selector {
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId in = node.inputs[k];
       step.inputs.push_back(in.present() ? values_.form(in, chosen.inputs[k].layout) : BufferId{});
-      if (choice.widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype) step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
+      if (choice.widened && in.present() && values_.operand(step.inputs.back()).dtype != chosen.inputs[k].dtype)
+        step.inputs.back() = wide(in, step.inputs.back(), chosen.inputs[k]);
     }
     std::vector<std::pair<BufferId, BufferId>> casts;  // of float32 results to what the graph has
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
@@ -245,7 +250,8 @@ class Selector {
         const Operand &have = request.inputs[k], &want = all[i].inputs[k];
         if (!have.present() || have.layout.any() || have.layout == want.layout) continue;
         const auto& f = values_.of(node.inputs[k]);
-        if (std::none_of(f.begin(), f.end(), [&](BufferId b) { return values_.operand(b).layout == want.layout; })) total += values_.reorder_seconds(have, want);
+        if (std::none_of(f.begin(), f.end(), [&](BufferId b) { return values_.operand(b).layout == want.layout; }))
+          total += values_.reorder_seconds(have, want);
       }
       for (std::size_t k = 0; k < request.outputs.size(); ++k)
         if (request.outputs[k].present() && !request.outputs[k].layout.any() && request.outputs[k].layout != all[i].outputs[k].layout)
@@ -271,7 +277,8 @@ class Selector {
     double seconds = 0;
     const auto add = [&](const std::vector<Operand>& have, const std::vector<Operand>& want) {
       for (std::size_t k = 0; k < have.size(); ++k)
-        if (have[k].present() && have[k].dtype != want[k].dtype && !want[k].layout.opaque()) seconds += values_.cast_seconds({have[k].dtype, want[k].shape, want[k].layout}, want[k].dtype);
+        if (have[k].present() && have[k].dtype != want[k].dtype && !want[k].layout.opaque())
+          seconds += values_.cast_seconds({have[k].dtype, want[k].shape, want[k].layout}, want[k].dtype);
     };
     add(narrow.inputs, wide.inputs);
     add(narrow.outputs, wide.outputs);
@@ -295,7 +302,9 @@ class Selector {
   // The next steps share it (a gradient goes into two); for a later one it is made again, rather than kept.
   BufferId wide(ValueId v, BufferId narrow, const Operand& to) {
     constexpr std::size_t near = 8;  // steps
-    if (const auto it = wide_.find(narrow); it != wide_.end() && values_.operand(it->second.buffer) == to && program_.steps.size() - it->second.step <= near) return it->second.buffer;
+    if (const auto it = wide_.find(narrow);
+        it != wide_.end() && values_.operand(it->second.buffer) == to && program_.steps.size() - it->second.step <= near)
+      return it->second.buffer;
     const BufferId b = values_.unnamed(v, to);
     values_.convert("Cast", narrow, b);
     wide_[narrow] = {b, program_.steps.size()};
@@ -320,7 +329,8 @@ class Selector {
     if (!out.present()) return {};
     if (const std::vector<ValueId> updated = updated_by(node); !updated.empty()) {
       const BufferId kept = values_.of(updated[k])[0];
-      if (values_.operand(kept) != d.outputs[k]) fail("kernel ", d.kernel, " updates '", graph_[updated[k]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
+      if (values_.operand(kept) != d.outputs[k])
+        fail("kernel ", d.kernel, " updates '", graph_[updated[k]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
       return values_.add(out, d.outputs[k], MemoryClass::weights, kept);
     }
     const bool summed = values_.summed(out);

@@ -13,14 +13,16 @@
 namespace tandem {
 namespace {
 
-// The file's first line: the number rises when kernels are timed in another way, or are not as fast as they were: such times do not compare.
+// The file's first line: the number rises when kernels are timed in another way, or are not as fast as they were: such times do not
+// compare.
 constexpr std::string_view first_line = "tandem kernel times 6";
 // Its times may have been disturbed unseen, by threads that woke late: all count as disturbed until they are taken again.
 constexpr std::string_view unsure_first_line = "tandem kernel times 5";
 constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
 
 std::string text_of_options(const KernelOptions& o) {
-  return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "", o.preference == LayoutPreference::channels_last ? " channels-last" : "");
+  return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "",
+                o.preference == LayoutPreference::channels_last ? " channels-last" : "");
 }
 
 std::string key_of(const KernelRequest& r) {
@@ -58,8 +60,14 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
   return std::max(compute, memory) + device.launch_seconds;
 }
 
-Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each, std::function<bool()> quiet)
-    : backend_(backend), measure_(measure), cache_file_(std::move(cache_file)), again_(again), before_each_(std::move(before_each)), ask_quiet_(std::move(quiet)) {
+Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each,
+             std::function<bool()> quiet)
+    : backend_(backend),
+      measure_(measure),
+      cache_file_(std::move(cache_file)),
+      again_(again),
+      before_each_(std::move(before_each)),
+      ask_quiet_(std::move(quiet)) {
   if (measure_ && !cache_file_.empty()) read_file();
 }
 
@@ -146,7 +154,8 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
 }
 
 std::size_t Tuner::told_disturbed() const {
-  return static_cast<std::size_t>(std::count_if(told_.begin(), told_.end(), [&](const std::string& key) { return timed_.at(key).timing.disturbed; }));
+  return static_cast<std::size_t>(
+      std::count_if(told_.begin(), told_.end(), [&](const std::string& key) { return timed_.at(key).timing.disturbed; }));
 }
 
 // Whether a time that is known is taken again.

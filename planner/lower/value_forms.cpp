@@ -54,7 +54,8 @@ void ValueForms::note_cast(const Node& node) {
 }
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
-  Buffer b{.name = graph_[v].name, .operand = std::move(operand), .placement = to_string(graph_[v].placement, graph_.groups), .memory = memory};
+  Buffer b{
+      .name = graph_[v].name, .operand = std::move(operand), .placement = to_string(graph_[v].placement, graph_.groups), .memory = memory};
   b.bytes = aligned(b.operand.bytes(), options_.device->alignment);
   if (alias.present()) {
     const Buffer& root = program_.buffers[alias];
@@ -173,7 +174,10 @@ ValueForms::Conversion ValueForms::conversion(std::string_view op, const Operand
 
 void ValueForms::convert(std::string_view op, BufferId from, BufferId to) {
   Conversion c = conversion(op, operand(from), operand(to));
-  Step step{.what = LaunchStep{std::string(op), c.kernel->kernel, std::move(c.attributes)}, .inputs = {from}, .outputs = {to}, .origin = *origin_};
+  Step step{.what = LaunchStep{std::string(op), c.kernel->kernel, std::move(c.attributes)},
+            .inputs = {from},
+            .outputs = {to},
+            .origin = *origin_};
   launch(std::move(step), *c.kernel, c.cost, 0);
 }
 
@@ -193,7 +197,9 @@ double ValueForms::reorder_seconds(const Operand& from, const Operand& to) const
 
 void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double flops) {
   if (d.workspace > 0) {
-    Buffer w{.name = concat(step.op(), " workspace"), .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)}, .memory = MemoryClass::workspace};
+    Buffer w{.name = concat(step.op(), " workspace"),
+             .operand = {DType::uint8, Shape{d.workspace}, Layout::row_major(1)},
+             .memory = MemoryClass::workspace};
     w.bytes = aligned(d.workspace, options_.device->alignment);
     step.workspace = program_.buffers.add(std::move(w));
   }
@@ -222,7 +228,10 @@ BufferId ValueForms::gather(Exchange& bucket, std::span<const BufferId> parts) {
     bytes += b.bytes;
   }
   bucket.elements = bytes / static_cast<std::int64_t>(size_of(bucket.dtype));
-  Buffer all{.name = bucket.name, .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)}, .memory = MemoryClass::gradients, .arena = ArenaKind::gradients};
+  Buffer all{.name = bucket.name,
+             .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)},
+             .memory = MemoryClass::gradients,
+             .arena = ArenaKind::gradients};
   all.bytes = bytes;
   program_.buffers.push_back(std::move(all));
   return id;

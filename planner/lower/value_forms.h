@@ -15,7 +15,9 @@ class ValueForms {
 
   std::vector<BufferId>& of(ValueId v) { return facts_[v].forms; }  // requests name the first one
   const Operand& operand(BufferId b) const { return program_.buffers[b].operand; }
-  Operand row_major(ValueId v) const { return {graph_[v].type.dtype, graph_[v].type.shape, Layout::row_major(graph_[v].type.shape.rank())}; }
+  Operand row_major(ValueId v) const {
+    return {graph_[v].type.dtype, graph_[v].type.shape, Layout::row_major(graph_[v].type.shape.rank())};
+  }
   ValueId follows(ValueId v) const { return facts(v).follows; }    // the parameter whose layout it takes
   ValueId cast_of(ValueId v) const { return facts(v).cast_of; }    // the parameter that it is a Cast of
   bool summed(ValueId v) const { return facts(v).summed; }  // made in the bucket where it is summed over devices

@@ -72,7 +72,8 @@ class PlanAssembler {
         if (std::any_of(plan_.exchanges.begin(), plan_.exchanges.end(), [&](const Exchange& x) { return x.name == e.name; })) continue;
         Exchange& exchange = plan_.exchanges.emplace_back(e);
         if (exchange.devices.empty()) exchange.devices = all;
-        for (const int d : exchange.devices) exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, replicas_[static_cast<std::size_t>(d)].model));
+        for (const int d : exchange.devices)
+          exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, replicas_[static_cast<std::size_t>(d)].model));
       }
   }
 
@@ -114,7 +115,8 @@ class PlanAssembler {
       }
     if (plan_.mode == PlanMode::inference) return;
     for (const PlanParameter& p : plan_.parameters)
-      if (p.role == ValueRole::copy && !own.count(p.key())) fail("parameter '", p.name, "' of the plan this one shares parameters with would not follow '", p.of, "'");
+      if (p.role == ValueRole::copy && !own.count(p.key()))
+        fail("parameter '", p.name, "' of the plan this one shares parameters with would not follow '", p.of, "'");
   }
 
  private:
@@ -125,13 +127,15 @@ class PlanAssembler {
 
 }  // namespace
 
-void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows, const CompileOptions& options, const Plan* parameters_of) {
+void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows,
+              const CompileOptions& options, const Plan* parameters_of) {
   PlanAssembler assembler(plan, replicas);
   parameters_of ? assembler.keep_parameters_of(*parameters_of) : assembler.place_parameters();
   assembler.list_inputs();
   assembler.list_outputs(outputs, rows);
   assembler.list_exchanges();
-  for (std::size_t d = 0; d < replicas.size(); ++d) plan.devices.push_back(assemble_device(plan, static_cast<int>(d), replicas[d], rows, options));
+  for (std::size_t d = 0; d < replicas.size(); ++d)
+    plan.devices.push_back(assemble_device(plan, static_cast<int>(d), replicas[d], rows, options));
   for (const Timeline& t : timelines_of(plan)) plan.seconds = std::max(plan.seconds, t.seconds);
 }
 

@@ -18,7 +18,11 @@ class DeviceAssembler {
       : plan_(plan), index_(index), replica_(replica), program_(*replica.program), rows_(rows), options_(options) {}
 
   DevicePlan run() {
-    device_ = {.device = replica_.spec.id, .model = replica_.model, .weight = replica_.spec.weight, .slice_begin = replica_.slice_begin, .slice_size = replica_.slice_size};
+    device_ = {.device = replica_.spec.id,
+               .model = replica_.model,
+               .weight = replica_.spec.weight,
+               .slice_begin = replica_.slice_begin,
+               .slice_size = replica_.slice_size};
     for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
     device_.buffers = program_.buffers;
     place_persistent();
@@ -48,7 +52,8 @@ class DeviceAssembler {
     for (const LoweredParameter& p : program_.parameters) {
       const auto kept = by_key.find(p.key());
       if (kept != by_key.end()) device_.buffers[p.buffer].offset = kept->second->offset;
-      if (kept == by_key.end() && read.contains(p.buffer.index)) fail("parameter '", p.name, "' is read on device ", index_, ", which keeps nothing of it");
+      if (kept == by_key.end() && read.contains(p.buffer.index))
+        fail("parameter '", p.name, "' is read on device ", index_, ", which keeps nothing of it");
     }
     auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
     for (Buffer& b : device_.buffers)
@@ -80,7 +85,8 @@ class DeviceAssembler {
     for (const LoweredInput& in : program_.inputs) {
       if (!read.count(in.buffer.index)) continue;
       const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); });
-      Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin()), host->batched ? replica_.slice_begin : 0}, .outputs = {in.buffer}};
+      Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin()), host->batched ? replica_.slice_begin : 0},
+             .outputs = {in.buffer}};
       s.bytes = static_cast<double>(device_.buffers[in.buffer].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
       if (replica_.stages_inputs && !in.is_state()) s.workspace = add_staging(in.buffer);
@@ -315,7 +321,8 @@ class DeviceAssembler {
 
 }  // namespace
 
-DevicePlan assemble_device(const Plan& plan, int device, const Replica& replica, std::span<const std::int64_t> rows, const CompileOptions& options) {
+DevicePlan assemble_device(const Plan& plan, int device, const Replica& replica, std::span<const std::int64_t> rows,
+                           const CompileOptions& options) {
   return DeviceAssembler(plan, device, replica, rows, options).run();
 }
 

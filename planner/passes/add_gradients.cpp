@@ -28,8 +28,10 @@ Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::strin
   const std::vector<ValueId> parameters = trainable_parameters(graph);
   for (const ValueId p : parameters)
     if (is_16_bit(graph[p].type.dtype))
-      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32 (", option("precision"), " says what is computed in)");
-  if (parameters.empty()) fail("model '", graph.name, "' has no trainable parameter", o.trained.freeze.empty() ? "" : concat(" left after ", option("freeze")));
+      fail("parameter '", graph[p].name, "' is ", graph[p].type.dtype, ": training keeps weights in float32 (", option("precision"),
+           " says what is computed in)");
+  if (parameters.empty())
+    fail("model '", graph.name, "' has no trainable parameter", o.trained.freeze.empty() ? "" : concat(" left after ", option("freeze")));
   const ValueId loss = output_as(graph, ValueRole::loss);
   const std::optional<LossScaling> scaling = loss_scaling_of(o);
   const std::vector<ValueId> gradients = differentiate(graph, scaling ? scaled_loss(graph, *scaling, loss) : loss, parameters);

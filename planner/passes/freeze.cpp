@@ -54,8 +54,9 @@ Graph freeze(const Graph& model, const CompileOptions& o, std::vector<std::strin
   for (Value& v : graph.values)
     if (v.trainable && is_frozen(v.name, o)) v.trainable = false;
   if (normalizations > 0)
-    warnings.push_back(concat("frozen: ", normalizations, normalizations == 1 ? " BatchNormalization normalizes" : " BatchNormalizations normalize",
-                              " with running statistics, which stay as they are (to train with those of the batch: ", option("unfreeze"), " their names)"));
+    warnings.push_back(concat(
+        "frozen: ", normalizations, normalizations == 1 ? " BatchNormalization normalizes" : " BatchNormalizations normalize",
+        " with running statistics, which stay as they are (to train with those of the batch: ", option("unfreeze"), " their names)"));
   return graph;
 }
 

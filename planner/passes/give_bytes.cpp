@@ -28,7 +28,8 @@ ValueId add(Graph& graph, std::string_view op, std::string name, Attributes attr
 
 ValueId looked_up(Graph& graph, ValueId input, const GivenBytes& bytes) {
   const Value given = graph[input];
-  if (given.type.dtype != DType::float32) fail(ExitCode::usage, "input '", given.name, "' is ", given.type, ": bytes are given in place of float32 alone");
+  if (given.type.dtype != DType::float32)
+    fail(ExitCode::usage, "input '", given.name, "' is ", given.type, ": bytes are given in place of float32 alone");
   graph[input].type = given_type(bytes, given.type.shape);
   ValueId x = input;
   if (!bytes.perm.empty()) x = add(graph, "Transpose", concat(given.name, "/axes"), {{"perm", bytes.perm}}, {x});
@@ -41,7 +42,8 @@ Graph with_bytes(const Graph& graph, const CompileOptions& o) {
   GraphCopy copy(graph);
   for (const auto& [name, bytes] : o.given_bytes) {
     const auto input = graph.find(name);
-    if (!input || graph[*input].kind != ValueKind::input) fail(ExitCode::usage, "model '", graph.name, "' has no input '", name, "' to be given as bytes");
+    if (!input || graph[*input].kind != ValueKind::input)
+      fail(ExitCode::usage, "model '", graph.name, "' has no input '", name, "' to be given as bytes");
     copy.set(*input, looked_up(copy.to, copy.map(*input), bytes));
   }
   for (const Node& node : graph.nodes) copy.copy(node);

@@ -45,7 +45,8 @@ void place_as_kept(Value& parameter, const Value& wanted) {
     const int axis = template_axis(wanted.type.shape, wanted.source, wanted.template_shape, part.axis).axis;
     part.axis = held_axis(parameter.type.shape, parameter.source, wanted.template_shape, axis);
     if (part.axis < 0)
-      fail(ExitCode::usage, "placement: parameter '", wanted.name, "' is kept as ", parameter.type.shape, ", whose parts are none of axis ", axis, " of ", wanted.template_shape);
+      fail(ExitCode::usage, "placement: parameter '", wanted.name, "' is kept as ", parameter.type.shape, ", whose parts are none of axis ",
+           axis, " of ", wanted.template_shape);
   }
 }
 
@@ -54,7 +55,8 @@ Graph keep_parameters(const Graph& graph, const Plan& owner) {
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& wanted = graph.values[v];
     if (wanted.kind != ValueKind::parameter) continue;
-    const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(), [&](const PlanParameter& p) { return p.role == wanted.role && p.name == wanted.name; });
+    const auto kept = std::find_if(owner.parameters.begin(), owner.parameters.end(),
+                                   [&](const PlanParameter& p) { return p.role == wanted.role && p.name == wanted.name; });
     if (kept == owner.parameters.end()) continue;  // told later, with the plan's other differences
     const Shape from = whole_shape(*kept), &to = wanted.type.shape;
     const Ints from_axes = axes_of(kept->source, from.rank()), to_axes = axes_of(wanted.source, to.rank());

@@ -44,10 +44,12 @@ void check_left_out(const std::vector<std::string>& left_out) {
     const auto pass = std::find_if(all.begin(), all.end(), [&](const Pass& p) { return p.name == name; });
     if (pass == all.end()) {
       const std::string near = nearest(name, names);
-      fail(ExitCode::usage, option("without_passes"), ": there is no pass '", name, "'", near.empty() ? std::string() : concat(", did you mean '", near, "'?"));
+      fail(ExitCode::usage, option("without_passes"), ": there is no pass '", name, "'",
+           near.empty() ? std::string() : concat(", did you mean '", near, "'?"));
     }
     if (pass->required.empty() && pass->gives.empty()) continue;
-    fail(ExitCode::usage, option("without_passes"), ": no plan can be without '", name, "': ", pass->required.empty() ? "other passes need what it gives" : pass->required);
+    fail(ExitCode::usage, option("without_passes"), ": no plan can be without '", name,
+         "': ", pass->required.empty() ? "other passes need what it gives" : pass->required);
   }
 }
 

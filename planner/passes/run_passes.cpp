@@ -26,7 +26,8 @@ std::string not_primitive(const Graph& graph, const PassContext& c) {
 }
 
 std::string no_loss(const Graph& graph, const PassContext&) {
-  const auto losses = std::count_if(graph.outputs.begin(), graph.outputs.end(), [](const GraphOutput& o) { return o.role == ValueRole::loss; });
+  const auto losses =
+      std::count_if(graph.outputs.begin(), graph.outputs.end(), [](const GraphOutput& o) { return o.role == ValueRole::loss; });
   if (losses != 1) return concat(losses, " outputs are the loss");
   const TensorType& type = graph[output_as(graph, ValueRole::loss)].type;
   return type.shape.elements() == 1 && is_float(type.dtype) ? "" : concat("the loss is ", type);
@@ -39,7 +40,8 @@ std::string no_gradients(const Graph& graph, const PassContext&) {
     any = true;
     const ValueId parameter = parameter_named(graph, out.of);
     if (!parameter.present()) return concat("a gradient is that of '", out.of, "', which is no parameter");
-    if (graph[parameter].type.shape != graph[out].type.shape) return concat("the gradient of '", out.of, "', ", graph[parameter].type, ", is ", graph[out].type);
+    if (graph[parameter].type.shape != graph[out].type.shape)
+      return concat("the gradient of '", out.of, "', ", graph[parameter].type, ", is ", graph[out].type);
   }
   return any ? "" : "no output is a gradient";
 }
@@ -47,10 +49,12 @@ std::string no_gradients(const Graph& graph, const PassContext&) {
 // What updates take is not one device's part of it.
 std::string not_whole(const Graph& graph, const PassContext&) {
   const auto in_part = [&](ValueId v) {
-    return std::any_of(graph[v].placement.parts.begin(), graph[v].placement.parts.end(), [](const Part& p) { return p.spread == Spread::partial || p.spread == Spread::own; });
+    return std::any_of(graph[v].placement.parts.begin(), graph[v].placement.parts.end(),
+                       [](const Part& p) { return p.spread == Spread::partial || p.spread == Spread::own; });
   };
   for (const GraphOutput& out : graph.outputs)
-    if (out.role == ValueRole::gradient && in_part(out)) return concat("the gradient of '", out.of, "' is ", to_string(graph[out].placement, graph.groups));
+    if (out.role == ValueRole::gradient && in_part(out))
+      return concat("the gradient of '", out.of, "' is ", to_string(graph[out].placement, graph.groups));
   for (const Node& node : graph.nodes)
     if (node.op->keeps_statistic && in_part(node.inputs[1]))
       return concat("'", graph[node.inputs[0]].name, "' follows one device's samples alone");

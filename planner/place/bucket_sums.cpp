@@ -38,7 +38,8 @@ std::vector<Sum> sums_of(const Graph& graph) {
     const std::vector<NodeId>& readers = users[node.outputs[0]];
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(whole.type.dtype)) * whole.type.shape.elements();
-    list.push_back({n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node), node.attributes.has("max")});
+    list.push_back(
+        {n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node), node.attributes.has("max")});
   }
   return list;
 }
@@ -56,7 +57,8 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
   std::int64_t bytes = 0;
   for (const std::size_t s : order) {
     if (sums[s].max) {
-      const auto same = std::find_if(largest.begin(), largest.end(), [&](const auto& g) { return sums[g[0]].over == sums[s].over && sums[g[0]].dtype == sums[s].dtype; });
+      const auto same = std::find_if(largest.begin(), largest.end(),
+                                     [&](const auto& g) { return sums[g[0]].over == sums[s].over && sums[g[0]].dtype == sums[s].dtype; });
       same != largest.end() ? same->push_back(s) : largest.push_back({s});
       continue;
     }
@@ -65,7 +67,8 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
       continue;
     }
     const std::int64_t limit = std::max(buckets.size() == 1 ? o.memory.first_bucket_bytes : o.memory.bucket_bytes, plan_alignment);
-    if (buckets.empty() || sums[buckets.back()[0]].dtype != sums[s].dtype || sums[buckets.back()[0]].over != sums[s].over || bytes + sums[s].bytes > limit) {
+    if (buckets.empty() || sums[buckets.back()[0]].dtype != sums[s].dtype || sums[buckets.back()[0]].over != sums[s].over ||
+        bytes + sums[s].bytes > limit) {
       buckets.emplace_back();
       bytes = 0;
     }

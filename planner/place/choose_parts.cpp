@@ -61,7 +61,8 @@ class Trial {
     for (const ValueId in : node.inputs) operands.push_back(part(in));
     const bool any = std::ranges::any_of(operands, [](const Part& p) { return p != Part{}; });
     if (any && node.op->moves == Moves::sum) return Outcome::placed;  // whole from here on
-    if (any && node.op->by_parts && std::ranges::any_of(operands, &Part::is_split)) return refuse(node, "its statistics are of all that is split", operands);
+    if (any && node.op->by_parts && std::ranges::any_of(operands, &Part::is_split))
+      return refuse(node, "its statistics are of all that is split", operands);
     NodePlacement placed{.inputs = operands, .outputs = std::vector<Part>(node.outputs.size())};
     if (any) placed = place_node(graph_, node, operands, mesh_);
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -82,19 +83,23 @@ class Trial {
     if (have[i].spread == Spread::partial || want.spread == Spread::partial) return Outcome::placed;
     if (have[i].is_split()) return refuse(node, placed.reason.empty() ? "its operands are split in different ways" : placed.reason, have);
     if (is_weight(v)) {
-      if (!can_be_held(v, want, mesh_)) return refuse(node, concat("'", v.name, "' of ", v.type.shape, " has no ", mesh_.total(), " equal parts along axis ", want.axis), have);
+      if (!can_be_held(v, want, mesh_))
+        return refuse(node, concat("'", v.name, "' of ", v.type.shape, " has no ", mesh_.total(), " equal parts along axis ", want.axis),
+                      have);
       if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
       chosen_[node.inputs[i].index] = want;
       return Outcome::again;
     }
-    if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i])) return refuse(node, concat("'", v.name, "' is whole"), have);
+    if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i]))
+      return refuse(node, concat("'", v.name, "' is whole"), have);
     return Outcome::placed;
   }
 
   Outcome refuse(const Node& node, std::string why, const std::vector<Part>& have) {
     reason_ = concat(node.op->name, " '", node.name, "': ", why);
     for (std::size_t i = 0; i < have.size(); ++i)
-      if (node.inputs[i].present() && have[i] == Part{} && graph_[node.inputs[i]].kind == ValueKind::activation) wanting_.push_back(node.inputs[i]);
+      if (node.inputs[i].present() && have[i] == Part{} && graph_[node.inputs[i]].kind == ValueKind::activation)
+        wanting_.push_back(node.inputs[i]);
     return Outcome::refused;
   }
 
@@ -150,7 +155,8 @@ class Chooser {
     for (const Node& node : graph_.nodes) {
       const auto seed = seed_of(node);
       if (!seed || chosen_.contains(seed->first) || !tried_.insert(seed->first).second) continue;
-      if (const std::string reason = begin_block(*seed); !reason.empty()) whole.push_back(concat("'", graph_.values[at(seed->first)].name, "': ", reason));
+      if (const std::string reason = begin_block(*seed); !reason.empty())
+        whole.push_back(concat("'", graph_.values[at(seed->first)].name, "': ", reason));
     }
     return chosen_;
   }
@@ -223,7 +229,9 @@ std::optional<Part> first_part(const Value& v, const MeshAxis& mesh) {
 
 }  // namespace
 
-ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole) { return Chooser(graph, mesh).run(whole); }
+ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole) {
+  return Chooser(graph, mesh).run(whole);
+}
 
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& along_other_axes) {
   ChosenParts chosen;

@@ -17,7 +17,8 @@ using ChosenParts = std::map<int, Part>;  // by a parameter's ValueId
 // Source: Shoeybi et al., "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019.
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole);
 
-// ZeRO: every parameter that is trained is split over the replicas, along the first of its axes that gives each of them something; others stay whole.
+// ZeRO: every parameter that is trained is split over the replicas, along the first of its axes that gives each of them something; others
+// stay whole.
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& along_other_axes);
 

@@ -78,7 +78,9 @@ class Cut {
     return map_[v] = zeros(whole_[v]);
   }
   ValueId zeros(const Value& v) {
-    const ValueId z = GraphBuilder(to_, concat("zeros/", v.name), {}).emit("Fill", {}, {{"value", 0.0F}, {"shape", local(v).dims}, {"dtype", static_cast<std::int64_t>(v.type.dtype)}});
+    const ValueId z =
+        GraphBuilder(to_, concat("zeros/", v.name), {})
+            .emit("Fill", {}, {{"value", 0.0F}, {"shape", local(v).dims}, {"dtype", static_cast<std::int64_t>(v.type.dtype)}});
     to_[z].name = v.name;
     to_[z].placement = v.placement;
     return z;
@@ -104,7 +106,8 @@ class Cut {
     v.type.shape = local(value);
     const bool part = v.type.shape != value.type.shape;
     if (v.kind == ValueKind::constant && part) v.data = cut_constant(value);
-    if (v.kind == ValueKind::constant && v.role == ValueRole::share) {  // of unbiased variances it says of how many values the whole's would be
+    // of unbiased variances it says of how many values the whole's would be
+    if (v.kind == ValueKind::constant && v.role == ValueRole::share) {
       const double share = share_of(value), count = value.data->to_doubles()[0];
       v.data = Tensor::scalar(static_cast<float>(share * unbiased(count * share))).cast(value.type.dtype);
     }
@@ -112,9 +115,12 @@ class Cut {
       for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
         if (!part_of(value, a).is_split()) continue;
         const auto [axis, each] = template_axis(value.type.shape, value.source, value.template_shape, part_of(value, a).axis);
-        if (axis < 0) fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape, ", is none of the template's ", value.template_shape);
+        if (axis < 0)
+          fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape,
+               ", is none of the template's ", value.template_shape);
         const Range range = range_of(value, value.type.shape, a);
-        if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(), [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
+        if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(),
+                                           [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
           fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
         to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin * each});
         v.template_shape[axis] = range.size * each;
@@ -127,7 +133,8 @@ class Cut {
   double share_of(const Value& v) const {
     double share = 1;
     for (std::size_t a = 0; a < v.placement.parts.size(); ++a)
-      if (part_of(v, a).spread == Spread::own) share *= static_cast<double>(size_along(v, a)) / static_cast<double>(group_of(v).axes[a].total());
+      if (part_of(v, a).spread == Spread::own)
+        share *= static_cast<double>(size_along(v, a)) / static_cast<double>(group_of(v).axes[a].total());
     return share;
   }
   int position_along(const Value& v, std::size_t axis) const { return group_of(v).position_along(positions_[at(v.placement.group)], axis); }
@@ -167,7 +174,8 @@ class Cut {
       v = b.reshape(v, apart);
     }
     const std::int64_t along = range.outer > 1 ? axis + 1 : axis;
-    v = b.emit("Slice", {v}, {{"starts", Ints{range.begin}}, {"ends", Ints{range.begin + range.size}}, {"axes", Ints{along}}, {"steps", Ints{1}}});
+    v = b.emit("Slice", {v},
+               {{"starts", Ints{range.begin}}, {"ends", Ints{range.begin + range.size}}, {"axes", Ints{along}}, {"steps", Ints{1}}});
     Shape part = whole;
     part[axis] = range.outer * range.size;
     return b.reshape(v, part);
@@ -183,7 +191,9 @@ class Cut {
     };
     if (std::none_of(node.outputs.begin(), node.outputs.end(), computed)) return;
     // What is the same on all devices may be told by a node that needs samples: it is left out with what reads it.
-    if (!exchanges && node.op->in_place.empty() && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); })) return;
+    if (!exchanges && node.op->in_place.empty() &&
+        !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return known(v); }))
+      return;
     if (node.op->moves == Moves::part) return take_part(node);
     if (node.op->moves == Moves::addend) return once(node);
     Node n = node;
@@ -206,7 +216,10 @@ class Cut {
       to_.nodes.push_back(std::move(n));
       return;
     }
-    n.attributes = local_attributes(node, whole_[first].type.shape, to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]].type.shape);
+    n.attributes = local_attributes(
+        node, whole_[first].type.shape,
+        to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]]
+            .type.shape);
     if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
     to_.nodes.push_back(std::move(n));
     check(to_.nodes.back());
@@ -345,14 +358,16 @@ bool same_program(const Graph& whole, int a, int b) {
     if ((p < 0) != (q < 0)) return false;
     if (p < 0 || p == q) continue;
     for (std::size_t axis = 0; axis < group.axes.size(); ++axis)
-      if (group.axes[axis].sizes[at(group.position_along(p, axis))] != group.axes[axis].sizes[at(group.position_along(q, axis))]) return false;
+      if (group.axes[axis].sizes[at(group.position_along(p, axis))] != group.axes[axis].sizes[at(group.position_along(q, axis))])
+        return false;
   }
   if (whole.groups.size() > 1 || whole.groups[0].axes.size() > 1) return a == b;
   // What a device takes of a whole value, or keeps of a parameter, depends on where it stands.
   const auto takes_part = [](const Node& n) { return n.op->moves == Moves::part || n.op->moves == Moves::addend; };
   const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), takes_part);
   const bool parts = std::any_of(whole.values.begin(), whole.values.end(), [](const Value& v) {
-    return (v.kind == ValueKind::constant || v.kind == ValueKind::parameter) && !v.placement.parts.empty() && v.placement.parts[0].is_split();
+    return (v.kind == ValueKind::constant || v.kind == ValueKind::parameter) && !v.placement.parts.empty() &&
+           v.placement.parts[0].is_split();
   });
   return a == b || (!cuts && !parts);
 }

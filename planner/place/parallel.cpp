@@ -40,7 +40,8 @@ std::size_t split_as_said(PlacementRequest& request, const Graph& model, const P
   const std::vector<MeshAxis>& axes = request.groups[0].axes;
   const auto axis = std::ranges::find(axes, rule.mesh_axis, &MeshAxis::name);
   const std::string said = concat(option("split"), " ", rule.pattern, "=", rule.mesh_axis, ":", rule.axis);
-  if (axis == axes.end()) fail(ExitCode::usage, said, ": the mesh has no axis '", rule.mesh_axis, "', which ", option("parallel"), " would give it");
+  if (axis == axes.end())
+    fail(ExitCode::usage, said, ": the mesh has no axis '", rule.mesh_axis, "', which ", option("parallel"), " would give it");
   const auto along = static_cast<std::size_t>(axis - axes.begin());
   std::vector<std::string> names;
   bool any = false;
@@ -53,7 +54,8 @@ std::size_t split_as_said(PlacementRequest& request, const Graph& model, const P
     if (rule.axis >= shape.rank()) fail(ExitCode::usage, said, ": '", v.name, "' of ", shape, " has no axis ", rule.axis);
     set_part(request, v.name, along, Part::split(rule.axis));
   }
-  if (!any) fail(ExitCode::usage, said, ": no parameter or input of model '", model.name, "' has such a name", suggestion(rule.pattern, names));
+  if (!any)
+    fail(ExitCode::usage, said, ": no parameter or input of model '", model.name, "' has such a name", suggestion(rule.pattern, names));
   return along;
 }
 
@@ -116,7 +118,8 @@ std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rul
     if (std::find(axes.begin(), axes.end(), axis) == axes.end())
       fail(ExitCode::usage, option("split"), ": '", rule, "': '", axis, "' is no axis of the mesh", suggestion(axis, axes));
     const std::int64_t dimension = parse_integer(rule.substr(colon + 1), concat(option("split"), ": '", rule, "'"));
-    if (dimension < 0 || dimension > 63) fail(ExitCode::usage, option("split"), ": '", rule, "': dimension ", dimension, ", expected 0 or more");
+    if (dimension < 0 || dimension > 63)
+      fail(ExitCode::usage, option("split"), ": '", rule, "': dimension ", dimension, ", expected 0 or more");
     splits.push_back({rule.substr(0, equals), axis, static_cast<int>(dimension)});
   }
   return splits;
@@ -128,7 +131,8 @@ Parallelism resolved(Parallelism p, std::size_t devices) {
   if (p.tensor == 0 && p.data > 0) p.tensor = count / p.data;
   if (p.data == 0 && p.tensor > 0) p.data = count / p.tensor;
   if (p.data < 1 || p.tensor < 1 || p.data > count || p.data * p.tensor != count)
-    fail(ExitCode::usage, option("parallel"), " ", asked, " on ", count, count == 1 ? " device" : " devices", ", expected factors whose product is ", count, ", of which one may be *");
+    fail(ExitCode::usage, option("parallel"), " ", asked, " on ", count, count == 1 ? " device" : " devices",
+         ", expected factors whose product is ", count, ", of which one may be *");
   return p;
 }
 
@@ -148,7 +152,8 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   const std::size_t tensor = all.axes.size();
   if (parallel.tensor > 1) all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
   if (parallel.tensor > 1) request.layers_along = tensor;
-  const bool one_replica_works = parallel.data > 1 && all.axes[0].one_has_all();  // its parameters are whole: the others update theirs alike
+  // its parameters are whole: the others update theirs alike
+  const bool one_replica_works = parallel.data > 1 && all.axes[0].one_has_all();
   if (parallel.zero > 0 && parallel.data > 1 && !one_replica_works) request.parameters_along = 0;
   request.gather_again = parallel.zero == 3;
   for (const Parallelism::Split& rule : parallel.splits)

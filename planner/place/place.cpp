@@ -38,18 +38,21 @@ PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> si
 
 void place_rest(Graph& graph) {
   for (Node& node : graph.nodes) {
-    if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; })) continue;
+    if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; }))
+      continue;
     int group = 0;
     for (const ValueId in : node.inputs)
       if (in.present()) group = std::max(group, graph[in].placement.group);
     std::vector<Placement> placed(node.outputs.size(), Placement{group, {}});
     for (std::size_t a = 0; a < graph.groups[at(group)].axes.size(); ++a) {
       std::vector<Part> parts;
-      for (const ValueId in : node.inputs) parts.push_back(in.present() && a < graph[in].placement.parts.size() ? graph[in].placement.parts[a] : Part{});
+      for (const ValueId in : node.inputs)
+        parts.push_back(in.present() && a < graph[in].placement.parts.size() ? graph[in].placement.parts[a] : Part{});
       const NodePlacement p = place_node(graph, node, parts, graph.groups[at(group)].axes[a]);
       for (std::size_t i = 0; i < parts.size(); ++i)
         if (node.inputs[i].present() && parts[i] != p.inputs[i])
-          fail(node.op->name, " '", node.name, "' needs '", graph[node.inputs[i]].name, "' ", to_string(p.inputs[i]), ", it is ", to_string(parts[i]), p.reason.empty() ? "" : ": ", p.reason);
+          fail(node.op->name, " '", node.name, "' needs '", graph[node.inputs[i]].name, "' ", to_string(p.inputs[i]), ", it is ",
+               to_string(parts[i]), p.reason.empty() ? "" : ": ", p.reason);
       for (std::size_t i = 0; i < placed.size(); ++i) placed[i].parts.push_back(p.outputs[i]);
     }
     for (std::size_t i = 0; i < placed.size(); ++i)
@@ -68,10 +71,15 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
     std::vector<std::string> whole;
     chosen[*along] = parts_of_layers(graph, axes[*along], whole);
     const std::string first = whole.empty() ? "it has no weight of two axes" : whole[0];
-    if (chosen[*along].empty()) fail(ExitCode::usage, option("parallel"), ": no layer of '", graph.name, "' can be split over ", axes[*along].length(), " devices: ", first);
-    if (!whole.empty()) warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ", axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
+    if (chosen[*along].empty())
+      fail(ExitCode::usage, option("parallel"), ": no layer of '", graph.name, "' can be split over ", axes[*along].length(),
+           " devices: ", first);
+    if (!whole.empty())
+      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
+                                axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
   }
-  if (const auto along = request.parameters_along) chosen[*along] = parts_of_parameters(graph, axes[*along], request.layers_along ? chosen[*request.layers_along] : ChosenParts{});
+  if (const auto along = request.parameters_along)
+    chosen[*along] = parts_of_parameters(graph, axes[*along], request.layers_along ? chosen[*request.layers_along] : ChosenParts{});
   return chosen;
 }
 

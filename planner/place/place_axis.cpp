@@ -50,7 +50,8 @@ class AxisPlacer {
       const ValueId id{static_cast<int>(i)};
       if (v.kind == ValueKind::activation) continue;
       const auto chosen = chosen_.find(id.index);
-      const Part asked = in_form(v, asked_of(v)), wanted = in_proportion(v, asked == Part{} && chosen != chosen_.end() ? chosen->second : asked);
+      const Part asked = in_form(v, asked_of(v)),
+                 wanted = in_proportion(v, asked == Part{} && chosen != chosen_.end() ? chosen->second : asked);
       if (wanted == Part{}) continue;
       if (v.role == ValueRole::step_state) {
         transfers_.set(id, wanted);  // on whichever device reads it
@@ -71,7 +72,8 @@ class AxisPlacer {
     const std::vector<MeshAxis>& axes = graph_.groups[at(std::max(0, v.placement.group))].axes;
     if (axis_ >= axes.size()) return {};
     const bool samples = axes[axis_].samples;
-    if (v.role == ValueRole::step_state) return samples && v.of == step_random ? Part{Spread::own} : Part{};  // its place in the random stream
+    // its place in the random stream
+    if (v.role == ValueRole::step_state) return samples && v.of == step_random ? Part{Spread::own} : Part{};
     if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return samples ? part_by_samples(axes[axis_]) : Part{};
     const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
     const auto asked = own ? request_.values.find(v.name) : request_.values.end();
@@ -84,7 +86,8 @@ class AxisPlacer {
     const int asked = part.axis;
     part.axis = held_axis(v.type.shape, v.source, v.template_shape, asked);
     if (part.axis < 0)
-      fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape, ", whose parts are none of its axis ", asked);
+      fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape,
+           ", whose parts are none of its axis ", asked);
     return part;
   }
   // In parts as near to the mesh axis's proportion as can be.
@@ -95,13 +98,16 @@ class AxisPlacer {
     const std::vector<double> weights(mesh.sizes.begin(), mesh.sizes.end());
     if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, weights);
     if (!mesh.samples && std::ranges::count(mesh.as(part).sizes, 0) > 0)
-      fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name, "', where a device would have nothing of it");
+      fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name,
+           "', where a device would have nothing of it");
     return part;
   }
 
   Part part(ValueId v) const { return transfers_.part(v); }
   ValueId now(ValueId v) const { return v.present() && at(v.index) < now_.size() && now_[v].present() ? now_[v] : v; }
-  static ValueId first_result(const Node& node) { return *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); }); }
+  static ValueId first_result(const Node& node) {
+    return *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v.present(); });
+  }
   int group_of(const Node& node) const { return graph_[first_result(node)].placement.group; }
   const MeshAxis* mesh_of(const Node& node) const {
     const int group = group_of(node);
@@ -116,7 +122,8 @@ class AxisPlacer {
     const bool again = request_.gather_again && n > loss_at_;
     ValueId& whole = whole_[{v.index, again}];
     if (!whole.present()) {
-      transfers_.set_reader(name_for_people(graph_.nodes[n]), again ? "parameters in parts are read whole, anew in the backward pass" : "parameters in parts are read whole");
+      transfers_.set_reader(name_for_people(graph_.nodes[n]),
+                            again ? "parameters in parts are read whole, anew in the backward pass" : "parameters in parts are read whole");
       whole = transfers_.gathered(v, again);
     }
     return whole;
@@ -155,7 +162,8 @@ class AxisPlacer {
       if (!operands[i].is_split() || operands[i] == placed.inputs[i]) continue;
       const Value& value = graph_[node.inputs[i]];
       told.bytes += bytes_of(value);
-      if (told.reason.empty() && value.kind == ValueKind::activation) told.reason = concat("it needs '", value.name, "' ", to_string(placed.inputs[i]), ", which is ", to_string(operands[i]));
+      if (told.reason.empty() && value.kind == ValueKind::activation)
+        told.reason = concat("it needs '", value.name, "' ", to_string(placed.inputs[i]), ", which is ", to_string(operands[i]));
     }
     if (!told.reason.empty()) gathering_.push_back(std::move(told));
   }
@@ -203,7 +211,8 @@ class AxisPlacer {
       const MeshAxis& mesh = graph_.groups[at(group)].axes[axis_];
       transfers_.set_group(group);
       const bool gradient = out.role == ValueRole::gradient;
-      transfers_.set_reader(out.of.empty() ? graph_[out].name : out.of, gradient ? "a gradient lies as its parameter does" : "it is given whole", !gradient);
+      transfers_.set_reader(out.of.empty() ? graph_[out].name : out.of,
+                            gradient ? "a gradient lies as its parameter does" : "it is given whole", !gradient);
       if (gradient) {
         place_gradient(out, part(parameters.at(out.of)), mesh);
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
@@ -243,7 +252,8 @@ class AxisPlacer {
 
 }  // namespace
 
-std::vector<GatheringNode> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, PutIn& put_in) {
+std::vector<GatheringNode> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen,
+                                       PutIn& put_in) {
   return AxisPlacer(graph, axis, request, chosen, put_in).run();
 }
 

@@ -22,13 +22,15 @@ class Groups {
     for (std::size_t n = 0; n < nodes; ++n) {
       const int group = groups_[n];
       const std::string reader = name_for_people(graph_.nodes[n]);
-      for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) graph_.nodes[n].inputs[i] = sent(graph_.nodes[n].inputs[i], group, reader);
+      for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i)
+        graph_.nodes[n].inputs[i] = sent(graph_.nodes[n].inputs[i], group, reader);
       for (const ValueId out : graph_.nodes[n].outputs)
         if (out.present()) graph_[out].placement.group = group;
       sequence.take(n);
     }
     for (GraphOutput& out : graph_.outputs)
-      if (const auto home = parameters_.find(out.of); out.role == ValueRole::gradient && home != parameters_.end()) out.value = sent(out, home->second, out.of);
+      if (const auto home = parameters_.find(out.of); out.role == ValueRole::gradient && home != parameters_.end())
+        out.value = sent(out, home->second, out.of);
     sequence.finish();
   }
 

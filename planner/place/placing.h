@@ -53,6 +53,7 @@ struct GatheringNode {
 // Says of each value how it lies along one axis of its group's mesh, and puts in the transfers that this needs. Returns the nodes that
 // gather activations.
 // `chosen`: parameters that lie so although the request says nothing of them.
-std::vector<GatheringNode> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen, PutIn& put_in);
+std::vector<GatheringNode> place_along(Graph& graph, std::size_t axis, const PlacementRequest& request, const ChosenParts& chosen,
+                                       PutIn& put_in);
 
 }  // namespace tandem

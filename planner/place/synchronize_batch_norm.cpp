@@ -26,7 +26,8 @@ Graph synchronize_batch_norm(const Graph& graph, std::int64_t samples, std::int6
         axes.push_back(i);
         channel[i] = 1;
       }
-    const double count = static_cast<double>(shape.elements()) / static_cast<double>(shape[1]) / static_cast<double>(samples) * static_cast<double>(batch);
+    const double count =
+        static_cast<double>(shape.elements()) / static_cast<double>(shape[1]) / static_cast<double>(samples) * static_cast<double>(batch);
     const auto mean_of = [&](ValueId x) { return b.mul(b.emit("AllReduce", {b.reduce_sum(x, axes, true)}), 1 / count); };
     const ValueId mean = mean_of(n.inputs[0]);
     const ValueId centered = b.sub(n.inputs[0], mean);

@@ -60,7 +60,8 @@ struct Buffer {
 struct Exchange {
   ExchangeKind kind = ExchangeKind::all_reduce;
   std::string name;
-  std::vector<int> devices;        // its members, as indices into Plan::devices, in rank order; the first of a broadcast gives, of a send too, of a reduce gets
+  // its members, as indices into Plan::devices, in rank order; the first of a broadcast gives, of a send too, of a reduce gets
+  std::vector<int> devices;
   std::int64_t elements = 0;       // of the whole value
   DType dtype = DType::float32;
   std::vector<std::string> values; // names of the parameters whose gradients it carries
@@ -118,7 +119,8 @@ struct Step {
   What* as() { return std::get_if<What>(&what); }
   template <class What>
   const What* as() const { return std::get_if<What>(&what); }
-  std::string_view op() const { return as<LaunchStep>() ? std::string_view(as<LaunchStep>()->op) : std::string_view(); }  // empty: no launch
+  // empty: no launch
+  std::string_view op() const { return as<LaunchStep>() ? std::string_view(as<LaunchStep>()->op) : std::string_view(); }
 };
 
 struct Arena {
@@ -173,7 +175,9 @@ struct ParameterPart {
   // Whether another device keeps the same of it: both hold equal bytes.
   bool alike(const ParameterPart& o) const { return operand == o.operand && axis == o.axis && begin == o.begin; }
   // Whether another device keeps the same values of it, perhaps in another layout.
-  bool same_range(const ParameterPart& o) const { return axis == o.axis && begin == o.begin && operand.shape.elements() == o.operand.shape.elements(); }
+  bool same_range(const ParameterPart& o) const {
+    return axis == o.axis && begin == o.begin && operand.shape.elements() == o.operand.shape.elements();
+  }
 };
 
 // A parameter in the plan: the template's name and shape, and what each device keeps of it. One role has no name twice: the weight

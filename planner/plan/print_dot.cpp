@@ -51,7 +51,8 @@ class DotPrinter {
   void draw_likeness(std::size_t d, std::size_t like) {
     const DevicePlan& device = plan_.devices[d];
     const std::string name = concat("d", d);
-    out_ += concat("  ", name, " [label=", quoted(concat("the ", device.steps.size(), " steps of ", plan_.devices[like].device)), " fillcolor=\"#f4f4f4\"];\n");
+    out_ += concat("  ", name, " [label=", quoted(concat("the ", device.steps.size(), " steps of ", plan_.devices[like].device)),
+                   " fillcolor=\"#f4f4f4\"];\n");
     for (const Step& s : device.steps)
       if (const auto* e = s.as<ExchangeStep>()) members_[e->exchange][static_cast<int>(d)] = name;
   }
@@ -69,15 +70,18 @@ class DotPrinter {
       if (!s.origin.empty()) label += "\n" + shorten(s.origin.front(), 32);
       if (const auto* launch = s.as<LaunchStep>()) label += "\n" + launch->kernel;
       if (s.seconds > 0) label += "\n" + text_of_seconds(s.seconds);
-      out_ += concat("  ", node(d, i), " [label=", quoted(label), " fillcolor=", quoted(std::string(colors[s.what.index()])), s.stream == 0 ? "" : " penwidth=2", "];\n");
+      out_ += concat("  ", node(d, i), " [label=", quoted(label), " fillcolor=", quoted(std::string(colors[s.what.index()])),
+                     s.stream == 0 ? "" : " penwidth=2", "];\n");
       for (const BufferId in : s.inputs) {
         if (!in.present()) continue;
         auto from = writer.find(in);
         if (from == writer.end()) from = writer.find(root(in));
         if (from == writer.end()) continue;  // a parameter or a constant
-        out_ += concat("  ", node(d, from->second), " -> ", node(d, i), " [label=", quoted(to_string(device.buffers[in].operand.shape)), "];\n");
+        out_ += concat("  ", node(d, from->second), " -> ", node(d, i), " [label=", quoted(to_string(device.buffers[in].operand.shape)),
+                       "];\n");
       }
-      for (const StepId w : s.waits) out_ += concat("  ", node(d, static_cast<std::size_t>(w.index)), " -> ", node(d, i), " [style=dashed constraint=false];\n");
+      for (const StepId w : s.waits)
+        out_ += concat("  ", node(d, static_cast<std::size_t>(w.index)), " -> ", node(d, i), " [style=dashed constraint=false];\n");
       for (const BufferId o : s.outputs)
         if (o.present()) writer[o] = writer[root(o)] = i;
       if (const auto* e = s.as<ExchangeStep>()) members_[e->exchange][static_cast<int>(d)] = node(d, i);
@@ -92,10 +96,12 @@ class DotPrinter {
     const auto place = [&](int device) { return members_[id].at(device); };
     if (one_gives) {
       for (std::size_t m = 1; m < e.devices.size(); ++m)
-        out_ += concat("  ", place(e.devices[0]), " -> ", place(e.devices[m]), " [style=bold label=", quoted(concat(shorten(e.name, 28), ", ", bytes)), "];\n");
+        out_ += concat("  ", place(e.devices[0]), " -> ", place(e.devices[m]),
+                       " [style=bold label=", quoted(concat(shorten(e.name, 28), ", ", bytes)), "];\n");
       return;
     }
-    out_ += concat("  x", id.index, " [shape=ellipse fillcolor=", quoted(std::string(colors[2])), " label=", quoted(concat(name_of(e.kind), " ", shorten(e.name, 28), "\n", bytes)), "];\n");
+    out_ += concat("  x", id.index, " [shape=ellipse fillcolor=", quoted(std::string(colors[2])),
+                   " label=", quoted(concat(name_of(e.kind), " ", shorten(e.name, 28), "\n", bytes)), "];\n");
     for (const int device : e.devices) out_ += concat("  ", place(device), " -> x", id.index, " [style=bold dir=both constraint=false];\n");
   }
 

@@ -43,8 +43,8 @@ std::string key(std::string_view colour, std::string_view name) {
 }
 
 std::string box(double x, double y, double w, double h, std::string_view colour, const std::string& hint) {
-  return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"><title>{}</title></rect>\n", x, y, w, h,
-                     colour, escaped(hint));
+  return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"><title>{}</title></rect>\n", x, y, w,
+                     h, colour, escaped(hint));
 }
 
 std::string label(double x, double y, std::string_view anchor, std::string_view text) {
@@ -86,8 +86,8 @@ std::string memory_map(const DevicePlan& d) {
     classes.insert(b.memory);
     boxes += box(left + b.first.index * x, map_height - static_cast<double>(b.offset + b.bytes) * y, (b.last.index - b.first.index + 1) * x,
                  static_cast<double>(b.bytes) * y, class_colours[static_cast<std::size_t>(b.memory)],
-                 concat(shorten(b.name, name_width), b.placement.empty() ? "" : ", ", b.placement, "\n", b.operand, "\n", text_of_bytes(b.bytes), " at ", b.offset, ", steps ", b.first.index,
-                        " to ", b.last.index));
+                 concat(shorten(b.name, name_width), b.placement.empty() ? "" : ", ", b.placement, "\n", b.operand, "\n",
+                        text_of_bytes(b.bytes), " at ", b.offset, ", steps ", b.first.index, " to ", b.last.index));
   }
   std::string keys;
   for (const MemoryClass c : classes) keys += key(class_colours[static_cast<std::size_t>(c)], name_of(c));
@@ -113,7 +113,8 @@ std::string html_of(const Plan& plan) {
   for (const DevicePlan& d : plan.devices)
     if (std::none_of(drawn.begin(), drawn.end(), [&](const DevicePlan* other) { return run_alike(*other, d); })) {
       drawn.push_back(&d);
-      out += concat("<h2>", d.device, ", ", d.slice_size, " of ", plan.batch, " samples</h2>\n", timeline(plan, d, lines[static_cast<std::size_t>(&d - plan.devices.data())]), memory_map(d));
+      out += concat("<h2>", d.device, ", ", d.slice_size, " of ", plan.batch, " samples</h2>\n",
+                    timeline(plan, d, lines[static_cast<std::size_t>(&d - plan.devices.data())]), memory_map(d));
     }
   return out + concat("<h2>The plan</h2>\n<pre>", escaped(text_of_plan(plan, true)), "</pre>\n</html>\n");
 }

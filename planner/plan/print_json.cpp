@@ -153,11 +153,14 @@ Json json_of(const PlanParameter& p) {
 }
 
 Json json_of(const Exchange& e) {
-  return Object{{"name", e.name}, {"kind", name_of(e.kind)}, {"devices", e.devices}, {"elements", e.elements}, {"dtype", name_of(e.dtype)}, {"values", e.values}, {"seconds", e.seconds}};
+  return Object{{"name", e.name},         {"kind", name_of(e.kind)},   {"devices", e.devices},
+                {"elements", e.elements}, {"dtype", name_of(e.dtype)}, {"values", e.values},
+                {"seconds", e.seconds}};
 }
 
 Json json_of(const PlanTransfer& t) {
-  return Object{{"kind", name_of(t.kind)}, {"value", t.value}, {"bytes", t.bytes}, {"axis", t.axis}, {"node", t.node}, {"reason", t.reason}};
+  return Object{{"kind", name_of(t.kind)}, {"value", t.value}, {"bytes", t.bytes},
+                {"axis", t.axis},          {"node", t.node},   {"reason", t.reason}};
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ ParameterCount count_parameters(const Plan& plan) {
   return count;
 }
 std::string text_of(const ParameterCount& count, PlanMode mode, std::string_view noun = "") {
-  return concat(text_of_count(count.all), noun, mode == PlanMode::training ? concat(" (", text_of_count(count.trainable), " trainable)") : "");
+  return concat(text_of_count(count.all), noun,
+                mode == PlanMode::training ? concat(" (", text_of_count(count.trainable), " trainable)") : "");
 }
 
 std::string header(const Plan& plan) {
@@ -100,7 +101,8 @@ std::string devices(const Plan& plan) {
     for (const Step& s : d.steps) flops += s.flops;
     std::int64_t bound = 0;
     for (const Arena& a : d.arenas) bound += a.lower_bound;
-    std::vector<std::string> alike{concat(d.steps.size()), text_of_count(flops) + "FLOP", text_of_seconds(lines[static_cast<std::size_t>(&d - plan.devices.data())].seconds),
+    std::vector<std::string> alike{concat(d.steps.size()), text_of_count(flops) + "FLOP",
+                                   text_of_seconds(lines[static_cast<std::size_t>(&d - plan.devices.data())].seconds),
                                    text_of_bytes(d.peak_bytes()), text_of_bytes(bound)};
     const bool joins = !rows.empty() && rows.back().alike == alike && rows.back().devices[0]->slice_size == d.slice_size &&
                        rows.back().devices[0]->model.name == d.model.name;
@@ -109,8 +111,8 @@ std::string devices(const Plan& plan) {
   }
   for (const Row& row : rows) {
     const DevicePlan& d = *row.devices[0];
-    std::vector<std::string> cells{names(row.devices), shorten(d.model.name, 36), concat(d.slice_size, row.devices.size() > 1 ? " each" : ""),
-                                   rows_of(d, *row.devices.back())};
+    std::vector<std::string> cells{names(row.devices), shorten(d.model.name, 36),
+                                   concat(d.slice_size, row.devices.size() > 1 ? " each" : ""), rows_of(d, *row.devices.back())};
     cells.insert(cells.end(), row.alike.begin(), row.alike.end());
     table.add(cells);
   }
@@ -165,7 +167,14 @@ std::string members(const Plan& plan, const Exchange& e) {
 }
 
 std::string exchanges(const Plan& plan) {
-  TextTable table({{"name"}, {"kind"}, {"among"}, {"values", Align::right}, {"type"}, {"bytes", Align::right}, {"estimate", Align::right}, {"gradients of"}});
+  TextTable table({{"name"},
+                   {"kind"},
+                   {"among"},
+                   {"values", Align::right},
+                   {"type"},
+                   {"bytes", Align::right},
+                   {"estimate", Align::right},
+                   {"gradients of"}});
   for (const Exchange& e : plan.exchanges) {
     std::string what = e.values.empty() ? std::string() : shorten(e.values.front(), 32);
     if (e.values.size() > 1) what += (e.values.size() == 2 ? ", " : " .. ") + shorten(e.values.back(), 32);
@@ -261,7 +270,8 @@ std::string steps(const Plan& plan) {
       std::string estimate = s.seconds > 0 ? text_of_seconds(s.seconds) : "";
       if (measured && !estimate.empty()) estimate += s.measured ? " *" : "  ";
       table.add({concat(i), streams ? concat(s.stream) : "", from, launch ? name_of_operator(*launch) : std::string(kind_of(plan, s)),
-                 launch ? name_of_kernel(launch->kernel) : target_of(plan, s), operands(s.inputs), output, b ? b->placement : "", b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", b ? text_of_bytes(b->bytes) : "",
+                 launch ? name_of_kernel(launch->kernel) : target_of(plan, s), operands(s.inputs), output, b ? b->placement : "",
+                 b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", b ? text_of_bytes(b->bytes) : "",
                  s.flops > 0 ? text_of_count(s.flops) : "", estimate, join(waits, ",")});
     }
     out += table.text("  ");
@@ -279,10 +289,12 @@ std::string line_of_plan(const Plan& plan) {
     all.push_back(&d);
     peak = std::max(peak, d.peak_bytes());
   }
-  std::string line = concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ", text_of(count_parameters(plan), plan.mode, " parameters"), ", batch ", plan.batch, " on ",
-                            names(all), ", ", to_string(plan.precision), ", ", text_of_bytes(peak), all.size() > 1 ? " a device at most" : "");
+  std::string line = concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ",
+                            text_of(count_parameters(plan), plan.mode, " parameters"), ", batch ", plan.batch, " on ", names(all), ", ",
+                            to_string(plan.precision), ", ", text_of_bytes(peak), all.size() > 1 ? " a device at most" : "");
   if (plan.seconds > 0)
-    line += concat("; estimated step ", text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s");
+    line += concat("; estimated step ", text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds),
+                   " samples/s");
   return line;
 }
 

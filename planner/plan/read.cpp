@@ -129,7 +129,8 @@ PlanParameter read(const file::Parameter& in) {
   parameter.type = read(in.type());
   parameter.source = Layout(in.source());
   parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
-  for (const file::ParameterPart& part : in.parts()) parameter.parts.push_back({part.device(), read(part.operand()), part.offset(), part.axis(), part.begin()});
+  for (const file::ParameterPart& part : in.parts())
+    parameter.parts.push_back({part.device(), read(part.operand()), part.offset(), part.axis(), part.begin()});
   parameter.trainable = in.trainable();
   parameter.role = read_role(in.role());
   parameter.of = in.of();
@@ -154,7 +155,8 @@ PlanTransfer read(const file::Transfer& in) {
 
 Plan read(const file::Plan& in) {
   if (in.format() != plan_format) fail("not a plan file");
-  if (in.version() != plan_version) fail("version ", in.version(), ", this tandem reads version ", plan_version, ": make the plan again from its model");
+  if (in.version() != plan_version)
+    fail("version ", in.version(), ", this tandem reads version ", plan_version, ": make the plan again from its model");
   Plan plan;
   plan.version = in.version();
   plan.model = in.model();
@@ -168,9 +170,11 @@ Plan read(const file::Plan& in) {
   plan.options.winograd = in.options().winograd();
   plan.options.tf32 = in.options().tf32();
   plan.options.preference = read_enum(in.options().preference(), LayoutPreference::channels_last, "layout preference");
-  for (const file::HostInput& input : in.inputs()) plan.inputs.push_back({input.name(), read(input.type()), input.batched(), read_role(input.role()), input.of()});
+  for (const file::HostInput& input : in.inputs())
+    plan.inputs.push_back({input.name(), read(input.type()), input.batched(), read_role(input.role()), input.of()});
   for (const file::HostOutput& output : in.outputs())
-    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts(), read_role(output.role()), output.of()});
+    plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts(),
+                            read_role(output.role()), output.of()});
   for (const file::Parameter& parameter : in.parameters()) plan.parameters.push_back(read(parameter));
   for (const file::Exchange& exchange : in.exchanges()) plan.exchanges.push_back(read(exchange));
   for (const file::Transfer& transfer : in.transfers()) plan.transfers.push_back(read(transfer));

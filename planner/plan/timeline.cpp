@@ -18,7 +18,8 @@ class Replay {
     }
     for (std::size_t d = 0; d < lines_.size(); ++d) {
       lines_[d].streams = static_cast<int>(free_[d].size());
-      for (auto* times : {&lines_[d].begins, &lines_[d].ends}) times->resize(plan_.devices[d].steps.size(), lines_[d].seconds);  // of what waits for ever
+      // of what waits for ever
+      for (auto* times : {&lines_[d].begins, &lines_[d].ends}) times->resize(plan_.devices[d].steps.size(), lines_[d].seconds);
     }
     return std::move(lines_);
   }

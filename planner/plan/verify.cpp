@@ -26,7 +26,8 @@ Extent extent_of(const PlanParameter& p, const ParameterPart& part) {
 void check_whole(const PlanParameter& p, const std::string& where, std::vector<Extent> extents, Breaches& breaches) {
   const int axis = p.parts[0].axis;
   if (std::any_of(p.parts.begin(), p.parts.end(), [](const ParameterPart& part) { return part.axis == -1; })) return;
-  if (std::any_of(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.axis != axis; })) return breaches.add(where, " is cut along several axes");
+  if (std::any_of(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.axis != axis; }))
+    return breaches.add(where, " is cut along several axes");
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
   std::int64_t end = 0;
   for (const Extent& e : extents)
@@ -50,7 +51,8 @@ void check_parameter(const Plan& plan, const PlanParameter& p, Breaches& breache
     if (o.layout.opaque()) return breaches.add(where, ": layout ", o.layout, " cannot be exported");
     extents.push_back(extent_of(p, part));
     if (p.type.dtype != o.dtype || extents.back().end < 0)
-      return breaches.add(where, " of ", p.type, " is kept as ", o, part.axis == -1 ? std::string() : concat(" from ", part.begin, " of axis ", part.axis));
+      return breaches.add(where, " of ", p.type, " is kept as ", o,
+                          part.axis == -1 ? std::string() : concat(" from ", part.begin, " of axis ", part.axis));
     if (p.source.any()) continue;
     const std::string reason = problem_of(Operand{o.dtype, o.shape, p.source});
     if (!reason.empty() || !p.source.plain()) return breaches.add(where, ": source layout ", p.source, " does not fit ", o.shape);
@@ -72,17 +74,21 @@ void check_whole(const Plan& plan, Breaches& breaches) {
   for (const HostOutput& o : plan.outputs) {
     if (const std::string reason = problem_of(o.type); !reason.empty()) breaches.add("output '", brief(o.name), "': ", reason);
     if (o.parts < 1 || o.parts > std::max(1, static_cast<int>(plan.devices.size())) || (o.combine == Combine::rows && o.parts != 1))
-      breaches.add("output '", brief(o.name), "' has ", o.parts, " parts, ", o.combine == Combine::rows ? "expected one" : "expected one of each device at most");
+      breaches.add("output '", brief(o.name), "' has ", o.parts, " parts, ",
+                   o.combine == Combine::rows ? "expected one" : "expected one of each device at most");
     TensorType all = o.type;  // of all parts
     all.shape.dims.insert(all.shape.dims.begin(), std::max(1, o.parts));
-    if (const std::string reason = problem_of(all); problem_of(o.type).empty() && !reason.empty()) breaches.add("output '", brief(o.name), "' in ", o.parts, " parts: ", reason);
+    if (const std::string reason = problem_of(all); problem_of(o.type).empty() && !reason.empty())
+      breaches.add("output '", brief(o.name), "' in ", o.parts, " parts: ", reason);
     if (o.combine == Combine::rows && (o.type.shape.rank() == 0 || o.type.shape[0] % std::max<std::int64_t>(1, plan.batch) != 0))
       breaches.add("output '", brief(o.name), "' of ", o.type, " has no batch of ", plan.batch, " along axis 0");
   }
   std::map<ParameterKey, const PlanParameter*> known;
   for (const PlanParameter& p : plan.parameters) {
     check_parameter(plan, p, breaches);
-    if (!known.emplace(p.key(), &p).second) breaches.add("there are two parameters '", brief(p.name), "'", p.role == ValueRole::plain ? "" : concat(" that are a ", name_of(p.role)));
+    if (!known.emplace(p.key(), &p).second)
+      breaches.add("there are two parameters '", brief(p.name), "'",
+                   p.role == ValueRole::plain ? "" : concat(" that are a ", name_of(p.role)));
   }
   for (const PlanParameter& p : plan.parameters) {
     if (p.role != ValueRole::copy) continue;

@@ -10,7 +10,8 @@ namespace {
 
 class ExchangeVerifier {
  public:
-  ExchangeVerifier(const Plan& plan, Breaches& breaches) : plan_(plan), breaches_(breaches), entered_(plan.exchanges.size()), issued_(plan.devices.size()) {}
+  ExchangeVerifier(const Plan& plan, Breaches& breaches)
+      : plan_(plan), breaches_(breaches), entered_(plan.exchanges.size()), issued_(plan.devices.size()) {}
 
   void run() {
     if (!check_members() || !find_steps()) return;
@@ -20,7 +21,9 @@ class ExchangeVerifier {
 
  private:
   int count() const { return static_cast<int>(plan_.exchanges.size()); }
-  std::string name(ExchangeId e) const { return concat("exchange ", e.index, " '", brief(plan_.exchanges[e].name), "' (", name_of(plan_.exchanges[e].kind), ")"); }
+  std::string name(ExchangeId e) const {
+    return concat("exchange ", e.index, " '", brief(plan_.exchanges[e].name), "' (", name_of(plan_.exchanges[e].kind), ")");
+  }
   const DevicePlan& device(int d) const { return plan_.devices[static_cast<std::size_t>(d)]; }
 
   bool check_members() {
@@ -33,10 +36,12 @@ class ExchangeVerifier {
       const Exchange& x = plan_.exchanges[e];
       std::vector<int> members = x.devices;
       std::sort(members.begin(), members.end());
-      if (members.empty() || members.front() < 0 || members.back() >= static_cast<int>(plan_.devices.size()) || std::adjacent_find(members.begin(), members.end()) != members.end())
+      if (members.empty() || members.front() < 0 || members.back() >= static_cast<int>(plan_.devices.size()) ||
+          std::adjacent_find(members.begin(), members.end()) != members.end())
         wrong(name(e), " is not among different devices of the plan's ", plan_.devices.size());
       else if (x.kind == ExchangeKind::send ? members.size() != 2 : !is_in_place(x.kind) && members.size() < 2)
-        wrong(name(e), " has ", members.size(), " members, expected ", x.kind == ExchangeKind::send ? "one that gives and one that gets" : "two at least");
+        wrong(name(e), " has ", members.size(), " members, expected ",
+              x.kind == ExchangeKind::send ? "one that gives and one that gets" : "two at least");
     }
     return right;
   }
@@ -50,9 +55,11 @@ class ExchangeVerifier {
         const auto* step = device(d).steps[s].as<ExchangeStep>();
         if (!step) continue;
         const auto& members = plan_.exchanges[step->exchange].devices;
-        StepId& entered = entered_[step->exchange][static_cast<std::size_t>(std::find(members.begin(), members.end(), d) - members.begin())];
+        StepId& entered =
+            entered_[step->exchange][static_cast<std::size_t>(std::find(members.begin(), members.end(), d) - members.begin())];
         if (entered.index >= 0) {
-          breaches_.add(device(d).device, ": ", name_of_step(plan_, device(d), s), " enters ", name(step->exchange), " again, after step ", entered.index);
+          breaches_.add(device(d).device, ": ", name_of_step(plan_, device(d), s), " enters ", name(step->exchange), " again, after step ",
+                        entered.index);
           right = false;
         }
         entered = s;
@@ -68,7 +75,9 @@ class ExchangeVerifier {
   }
 
   const Step& step(ExchangeId e, std::size_t member) const { return device(plan_.exchanges[e].devices[member]).steps[entered_[e][member]]; }
-  const Buffer& buffer(ExchangeId e, std::size_t member, BufferId id) const { return device(plan_.exchanges[e].devices[member]).buffers[id]; }
+  const Buffer& buffer(ExchangeId e, std::size_t member, BufferId id) const {
+    return device(plan_.exchanges[e].devices[member]).buffers[id];
+  }
 
   void check_operands(ExchangeId e) {
     const Exchange& x = plan_.exchanges[e];
@@ -87,7 +96,8 @@ class ExchangeVerifier {
           }
           wholes.push_back(&b);
           if (!first) first = &b.operand;
-          if (b.operand != *first) return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b.operand, ", another member ", *first);
+          if (b.operand != *first)
+            return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b.operand, ", another member ", *first);
         }
       }
     }
@@ -101,7 +111,8 @@ class ExchangeVerifier {
     for (std::size_t m = 0; m < x.devices.size(); ++m) {
       const Buffer &given = buffer(e, m, step(e, m).inputs[0]), &got = buffer(e, m, step(e, m).outputs[0]);
       for (const Buffer* b : {&given, &got})
-        if (b->operand.dtype != x.dtype || !b->operand.layout.plain()) return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b->operand, ", expected ", x.dtype, " without blocks");
+        if (b->operand.dtype != x.dtype || !b->operand.layout.plain())
+          return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b->operand, ", expected ", x.dtype, " without blocks");
       if (given.arena == got.arena && given.offset < got.offset + got.bytes && got.offset < given.offset + given.bytes)
         return breaches_.add(name(e), ": what ", device(x.devices[m]).device, " gives shares memory with what it gets");
       spec.parts.push_back(given.operand.shape.elements());
@@ -122,8 +133,10 @@ class ExchangeVerifier {
       if (axis < 0 || part.dtype != whole.dtype || part.layout != whole.layout || rest != whole.shape)
         return breaches_.add(name(e), ": ", part, " is no part of ", whole, " along the axis that is outermost in memory");
       const Buffer& all = *wholes[m];
-      const bool apart = part.bytes() == 0 || parts[m]->arena != all.arena || parts[m]->offset + part.bytes() <= all.offset || all.offset + whole.bytes() <= parts[m]->offset;
-      if (!apart && parts[m]->offset != all.offset + offset) return breaches_.add(name(e), ": member ", m, "'s part shares memory with the whole, but not at its place there");
+      const bool apart = part.bytes() == 0 || parts[m]->arena != all.arena || parts[m]->offset + part.bytes() <= all.offset ||
+                         all.offset + whole.bytes() <= parts[m]->offset;
+      if (!apart && parts[m]->offset != all.offset + offset)
+        return breaches_.add(name(e), ": member ", m, "'s part shares memory with the whole, but not at its place there");
       begin += part.shape[axis];
       offset += part.bytes();
     }
@@ -165,7 +178,8 @@ class ExchangeVerifier {
       const StepId s = entered_[e][static_cast<std::size_t>(std::find(members.begin(), members.end(), d) - members.begin())];
       std::string others;
       for (const int member : members)
-        if (const ExchangeId before = head(member); before != e) others += concat(others.empty() ? "" : ", ", device(member).device, ", which waits in ", name(before));
+        if (const ExchangeId before = head(member); before != e)
+          others += concat(others.empty() ? "" : ", ", device(member).device, ", which waits in ", name(before));
       breaches_.add(device(d).device, ": ", name_of_step(plan_, device(d), s), " waits in ", name(e), " for ", others);
     }
   }

@@ -37,12 +37,14 @@ void verify_host(const Plan& plan, Breaches& breaches) {
         read[static_cast<std::size_t>(slice->host)].push_back(rows_of(d, s.outputs[0], slice->begin));
       if (const auto* part = s.as<ConcatStep>()) {
         const bool rows = plan.outputs[static_cast<std::size_t>(part->host)].combine == Combine::rows;
-        written[static_cast<std::size_t>(part->host)].push_back(rows ? rows_of(d, s.inputs[0], part->begin) : Rows{part->begin, part->begin + 1});
+        written[static_cast<std::size_t>(part->host)].push_back(rows ? rows_of(d, s.inputs[0], part->begin)
+                                                                     : Rows{part->begin, part->begin + 1});
       }
     }
   for (std::size_t i = 0; i < read.size(); ++i) {  // what no device needs is left out whole
     const std::int64_t missing = first_missing(read[i], plan.batch, false);
-    if (!read[i].empty() && missing < plan.batch) breaches.add("row ", missing, " of input '", brief(plan.inputs[i].name), "' is read by no device");
+    if (!read[i].empty() && missing < plan.batch)
+      breaches.add("row ", missing, " of input '", brief(plan.inputs[i].name), "' is read by no device");
   }
   for (std::size_t o = 0; o < written.size(); ++o) {
     const HostOutput& output = plan.outputs[o];
@@ -50,7 +52,8 @@ void verify_host(const Plan& plan, Breaches& breaches) {
     if (rows && output.type.shape.rank() == 0) continue;  // said once for the whole plan
     const std::int64_t all = rows ? output.type.shape[0] : output.parts;
     const std::int64_t missing = first_missing(written[o], all, true);
-    if (missing < all) breaches.add(rows ? "row " : "part ", missing, " of output '", brief(output.name), "' is not written once, by one device");
+    if (missing < all)
+      breaches.add(rows ? "row " : "part ", missing, " of output '", brief(output.name), "' is not written once, by one device");
   }
 }
 

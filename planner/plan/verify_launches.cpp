@@ -15,7 +15,8 @@ bool is_static(const Operator& op, int input) {
 // The step as a graph of one node, its operands and results with the plan's types.
 void check(const DevicePlan& device, const Step& step, const LaunchStep& launch, const Operator& op) {
   for (int i = 0; i < op.inputs.least; ++i)
-    if (!is_static(op, i) && (i >= std::ssize(step.inputs) || !step.inputs[static_cast<std::size_t>(i)].present())) fail("input ", i, " is missing");
+    if (!is_static(op, i) && (i >= std::ssize(step.inputs) || !step.inputs[static_cast<std::size_t>(i)].present()))
+      fail("input ", i, " is missing");
   if (std::ssize(step.outputs) < op.outputs.least) fail("has ", step.outputs.size(), " outputs, expected at least ", op.outputs.least);
   Graph graph;
   const auto values = [&](const std::vector<BufferId>& ids) {

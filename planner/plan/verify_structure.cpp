@@ -131,7 +131,8 @@ class StructureVerifier {
   bool counts(StepId s, std::size_t inputs, std::size_t outputs) {
     const Step& step = device_.steps[s];
     if (step.inputs.size() == inputs && step.outputs.size() == outputs) return true;
-    breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs, " and ", outputs);
+    breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs,
+                  " and ", outputs);
     return false;
   }
 
@@ -165,7 +166,8 @@ class StructureVerifier {
     const Step& step = device_.steps[s];
     const Exchange& e = plan_.exchanges[takes_part.exchange];
     const auto member = std::find(e.devices.begin(), e.devices.end(), index_);
-    if (member == e.devices.end()) return breaches_.add(breaches_.step(s), " enters '", brief(e.name), "', of which ", device_.device, " is no member");
+    if (member == e.devices.end())
+      return breaches_.add(breaches_.step(s), " enters '", brief(e.name), "', of which ", device_.device, " is no member");
     const bool first = member == e.devices.begin();
     switch (e.kind) {
       case ExchangeKind::all_reduce:
@@ -209,9 +211,11 @@ class StructureVerifier {
     Shape wanted = type.shape;
     if (rows && wanted.rank() > 0 && b.operand.shape.rank() > 0) wanted[0] = b.operand.shape[0];
     if (b.operand.dtype != type.dtype || b.operand.shape != wanted || !b.operand.layout.is_row_major())
-      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " is ", b.operand, ", but '", brief(host), "' has ", TensorType{type.dtype, wanted}, " here, row-major");
+      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " is ", b.operand, ", but '", brief(host), "' has ",
+                    TensorType{type.dtype, wanted}, " here, row-major");
     else if (rows && (begin < 0 || begin > type.shape[0] || wanted[0] > type.shape[0] - begin))
-      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " has ", wanted[0], " rows from ", begin, ", but '", brief(host), "' has ", type.shape[0]);
+      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " has ", wanted[0], " rows from ", begin, ", but '", brief(host),
+                    "' has ", type.shape[0]);
   }
 
   // A batch that comes ahead of its step may lie only where no step writes.
@@ -236,12 +240,15 @@ class StructureVerifier {
       if (!part || !problem_of(part->operand).empty()) continue;  // said once for the whole plan
       const std::int64_t bytes = part->operand.bytes(), offset = part->offset;
       if (offset < 0 || offset % plan_alignment != 0 || offset > arena_bytes(p.arena) || bytes > arena_bytes(p.arena) - offset) {
-        breaches_.add("parameter '", brief(p.name), "' lies at ", offset, "+", bytes, ", outside arena ", name_of(p.arena), "'s ", arena_bytes(p.arena), " bytes");
+        breaches_.add("parameter '", brief(p.name), "' lies at ", offset, "+", bytes, ", outside arena ", name_of(p.arena), "'s ",
+                      arena_bytes(p.arena), " bytes");
         continue;
       }
       if (bytes == 0) continue;
       const auto [it, fresh] = placed.try_emplace({p.arena, offset}, Placed{offset + bytes, &p});
-      const auto clash = [&](const Placed& other) { breaches_.add("parameter '", brief(p.name), "' overlaps parameter '", brief(other.parameter->name), "'"); };
+      const auto clash = [&](const Placed& other) {
+        breaches_.add("parameter '", brief(p.name), "' overlaps parameter '", brief(other.parameter->name), "'");
+      };
       if (!fresh) {
         clash(it->second);
         continue;

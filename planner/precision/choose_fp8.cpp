@@ -1,5 +1,5 @@
-// Which products are computed in 8 bits: those of a layer's weight, forward and in both gradients. As recipes have it, the first and the last
-// layer stay in 16 bits (raw data and scores want more digits; an embedding is a first layer), and so do products of two activations
+// Which products are computed in 8 bits: those of a layer's weight, forward and in both gradients. As recipes have it, the first and the
+// last layer stay in 16 bits (raw data and scores want more digits; an embedding is a first layer), and so do products of two activations
 // (attention). Tensor cores take sizes that are multiples of 16.
 // Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022; cuBLASLt's requirements for 8-bit products.
 #include <algorithm>
@@ -82,7 +82,8 @@ Graph choose_fp8(Graph graph, const CompileOptions& o, std::vector<std::string>&
       kept->first = name_of(node);
     }
   }
-  std::string line = concat("precision fp8 is experimental: ", chosen, chosen == 1 ? " product is" : " products are", " computed in 8 bits, everything else as in bf16");
+  std::string line = concat("precision fp8 is experimental: ", chosen, chosen == 1 ? " product is" : " products are",
+                            " computed in 8 bits, everything else as in bf16");
   std::string_view separator = "; of products by weights stay in bf16 ";
   for (const Kept* kept : {&first, &last, &odd})
     if (kept->count > 0) {

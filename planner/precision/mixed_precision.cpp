@@ -56,7 +56,8 @@ class Narrowing {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId old = node.inputs[i];
       ValueId now = copy_.map(old);
-      if (old.present() && graph_[old].type.dtype == DType::float32) now = as(now, narrow && !stays_wide(node, i) ? storage_ : DType::float32);
+      if (old.present() && graph_[old].type.dtype == DType::float32)
+        now = as(now, narrow && !stays_wide(node, i) ? storage_ : DType::float32);
       changed = changed || (now.present() && copy_.to[now].type.dtype != graph_[old].type.dtype);
       inputs.push_back(now);
     }
@@ -82,7 +83,8 @@ class Narrowing {
     if (value.kind == ValueKind::constant)
       return it->second = copy_.to.add_constant(concat(value.name, '/', dtype), value.data->cast(dtype));
     const std::vector<std::string> origin = value.producer.present() ? copy_.to[value.producer].origin : std::vector<std::string>{};
-    const NodeId id = copy_.to.add_node(internal_operator("Cast"), concat(value.name, '/', dtype), {{"to", static_cast<std::int64_t>(dtype)}}, {v}, 1, origin);
+    const NodeId id = copy_.to.add_node(internal_operator("Cast"), concat(value.name, '/', dtype),
+                                        {{"to", static_cast<std::int64_t>(dtype)}}, {v}, 1, origin);
     return it->second = copy_.to[id].outputs[0];
   }
 

@@ -1,6 +1,8 @@
 // The products that choose_fp8 marked, and their gradients, take operands of 8 bits: values and weights in E4M3, gradients in E5M2, each
-// rounded once, however many products read it, and laid out so that every product sums along rows (ProductFp8). The scales are state of the run:
-// a row for each tensor that is rounded, by its largest magnitudes in the last steps. Before products are fused with what has no form in 8 bits.
+// rounded once, however many products read it, and laid out so that every product sums along rows (ProductFp8). The scales are state of the
+// run:
+// a row for each tensor that is rounded, by its largest magnitudes in the last steps. Before products are fused with what has no form in 8
+// bits.
 #include <map>
 
 #include "graph/fp8.h"
@@ -22,7 +24,11 @@ class Quantizing {
   Graph run() {
     if (tensors_.empty()) return graph_;
     const Shape shape{static_cast<std::int64_t>(tensors_.size()), Fp8Row::count};
-    state_ = copy_.to.add_value({.name = state_name, .type = {DType::float32, shape}, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .template_shape = shape});
+    state_ = copy_.to.add_value({.name = state_name,
+                                 .type = {DType::float32, shape},
+                                 .kind = ValueKind::parameter,
+                                 .role = ValueRole::optimizer_state,
+                                 .template_shape = shape});
     for (const Node& node : graph_.nodes) {
       if (!is_marked(node))
         copy_.copy(node);
@@ -65,8 +71,10 @@ class Quantizing {
   const Tensor& quantized(ValueId old, DType type) {
     Tensor& t = tensors_.at({old, type});
     if (!t.outputs.empty()) return t;
-    GraphBuilder b(copy_.to, concat("fp8/", graph_[old].name), graph_[old].producer.present() ? graph_[graph_[old].producer].origin : std::vector<std::string>{});
-    t.outputs = b.emit("QuantizeFp8", {rows(b, copy_.map(old)), state_}, {{"to", static_cast<std::int64_t>(type)}, {"slot", t.slot}}, t.transposed ? 4 : 3);
+    GraphBuilder b(copy_.to, concat("fp8/", graph_[old].name),
+                   graph_[old].producer.present() ? graph_[graph_[old].producer].origin : std::vector<std::string>{});
+    t.outputs = b.emit("QuantizeFp8", {rows(b, copy_.map(old)), state_}, {{"to", static_cast<std::int64_t>(type)}, {"slot", t.slot}},
+                       t.transposed ? 4 : 3);
     return t;
   }
 
@@ -86,15 +94,20 @@ class Quantizing {
     copy_.replace(node, std::span(&y, 1));
   }
   void backward_data(const Node& node) {
-    const ValueId dx = in_shape(node, product(node, quantized(node.inputs[0], gradients), false, quantized(node.inputs[1], values), true, {}, false));
+    const ValueId dx =
+        in_shape(node, product(node, quantized(node.inputs[0], gradients), false, quantized(node.inputs[1], values), true, {}, false));
     copy_.replace(node, std::span(&dx, 1));
   }
   void backward_weights(const Node& node) {
-    std::vector<ValueId> given{in_shape(node, product(node, quantized(node.inputs[1], gradients), true, quantized(node.inputs[0], values), true, {}, false))};
-    if (node.outputs.size() > 1) given.push_back(GraphBuilder(copy_.to, node.name, node.origin).reduce_sum(copy_.map(node.inputs[1]), {0}, false));
+    std::vector<ValueId> given{
+        in_shape(node, product(node, quantized(node.inputs[1], gradients), true, quantized(node.inputs[0], values), true, {}, false))};
+    if (node.outputs.size() > 1)
+      given.push_back(GraphBuilder(copy_.to, node.name, node.origin).reduce_sum(copy_.map(node.inputs[1]), {0}, false));
     copy_.replace(node, given);
   }
-  ValueId in_shape(const Node& node, ValueId v) { return GraphBuilder(copy_.to, node.name, node.origin).reshape(v, graph_[node.outputs[0]].type.shape); }
+  ValueId in_shape(const Node& node, ValueId v) {
+    return GraphBuilder(copy_.to, node.name, node.origin).reshape(v, graph_[node.outputs[0]].type.shape);
+  }
 
   // On several devices each has seen its part of a tensor: they agree on the largest.
   void update() {

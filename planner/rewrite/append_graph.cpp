@@ -12,7 +12,8 @@ class Appending {
     for (std::size_t i = 0; i < part.values.size(); ++i) {
       const ValueId id{static_cast<int>(i)};
       if (part[id].kind == ValueKind::input) map_[id] = given(part[id], inputs);
-      if (part[id].kind == ValueKind::parameter || part[id].kind == ValueKind::constant) map_[id] = graph_.add_value(held(part[id], constants));
+      if (part[id].kind == ValueKind::parameter || part[id].kind == ValueKind::constant)
+        map_[id] = graph_.add_value(held(part[id], constants));
     }
   }
 
@@ -29,7 +30,8 @@ class Appending {
     if (v.role == ValueRole::step_state) return GraphBuilder(graph_, prefix_, {}).input(v.name, v.type, v.role, v.of);
     const auto it = inputs.find(v.name);
     if (it == inputs.end()) fail("internal: '", v.name, "' of '", part_.name, "' is bound to nothing");
-    if (graph_[it->second].type != v.type) fail("internal: '", v.name, "' of '", part_.name, "' is ", v.type, ", bound to ", graph_[it->second].type);
+    if (graph_[it->second].type != v.type)
+      fail("internal: '", v.name, "' of '", part_.name, "' is ", v.type, ", bound to ", graph_[it->second].type);
     return it->second;
   }
 
@@ -49,7 +51,9 @@ class Appending {
   void append(const Node& node) {
     const auto used = [&](ValueId out) {
       return out.present() && (std::find(part_.outputs.begin(), part_.outputs.end(), out) != part_.outputs.end() ||
-                               std::any_of(part_.nodes.begin(), part_.nodes.end(), [&](const Node& n) { return std::find(n.inputs.begin(), n.inputs.end(), out) != n.inputs.end(); }));
+                               std::any_of(part_.nodes.begin(), part_.nodes.end(), [&](const Node& n) {
+                                 return std::find(n.inputs.begin(), n.inputs.end(), out) != n.inputs.end();
+                               }));
     };
     if (node.op->name == "Dropout" && std::none_of(node.outputs.begin() + 1, node.outputs.end(), used)) {
       map_[node.outputs[0]] = map_[node.inputs[0]];
@@ -84,7 +88,8 @@ class Appending {
 
 }  // namespace
 
-std::vector<ValueId> append_graph(Graph& graph, const Graph& part, const std::map<std::string, ValueId>& inputs, const std::string& prefix, bool constants) {
+std::vector<ValueId> append_graph(Graph& graph, const Graph& part, const std::map<std::string, ValueId>& inputs, const std::string& prefix,
+                                  bool constants) {
   return Appending(graph, part, inputs, prefix, constants).run();
 }
 

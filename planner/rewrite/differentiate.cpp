@@ -30,7 +30,8 @@ struct GradientOfPart {
 std::optional<GradientOfPart> gradient_of_part(const Graph& graph, ValueId v) {
   if (!graph[v].producer.present()) return std::nullopt;
   const Node& node = graph[graph[v].producer];
-  if (node.op->name != "SliceBackward" || node.attributes.ints("axes").size() != 1 || node.attributes.ints("steps")[0] != 1) return std::nullopt;
+  if (node.op->name != "SliceBackward" || node.attributes.ints("axes").size() != 1 || node.attributes.ints("steps")[0] != 1)
+    return std::nullopt;
   const int axis = static_cast<int>(node.attributes.ints("axes")[0]);
   const std::int64_t begin = node.attributes.ints("starts")[0];
   return GradientOfPart{node.inputs[0], axis, begin, begin + graph[node.inputs[0]].type.shape[axis]};
@@ -104,7 +105,9 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const
     }
     if (!flows || !wants_any) continue;
     const Operator& op = *graph.nodes[n].op;
-    if (!op.differentiate) fail(op.name, " '", graph.nodes[n].name, "': this operator has no gradient, and the loss depends on a trainable parameter through it");
+    if (!op.differentiate)
+      fail(op.name, " '", graph.nodes[n].name,
+           "': this operator has no gradient, and the loss depends on a trainable parameter through it");
     // A fused Relu is undone first, by its output's sign.
     const bool masked = graph.nodes[n].attributes.has("activation") && !op.undoes_activation;
     if (masked) {

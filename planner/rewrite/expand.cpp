@@ -13,7 +13,8 @@ namespace tandem {
 namespace {
 
 // What draws random numbers draws them by sample: its expansion has to know where the node's result holds these.
-constexpr std::string_view drawing[] = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+constexpr std::string_view drawing[] = {"Bernoulli",        "Dropout",       "Multinomial",      "RandomNormal",
+                                        "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
 
 Node placed(Node node, const Value& result) {
   if (result.batch.present() && std::ranges::find(drawing, node.op->name) != std::end(drawing))
@@ -45,7 +46,8 @@ Graph expand_those(const Graph& graph, bool training, bool (*meant)(const Operat
         changed = &node;
       }
     }
-    if (changed && round == most_rounds) fail(changed->op->name, " '", changed->name, "' is composed of what is composed in turn, more than ", most_rounds, " times over");
+    if (changed && round == most_rounds)
+      fail(changed->op->name, " '", changed->name, "' is composed of what is composed in turn, more than ", most_rounds, " times over");
     const bool done = changed == nullptr;
     now = copy.finish();
     if (done) return now;

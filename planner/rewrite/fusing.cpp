@@ -8,7 +8,8 @@ namespace tandem {
 std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options, Backends backends) {
   std::vector<const Backend*> used;
   for (const DeviceSpec& d : options.devices)
-    if (const Backend* const b = &find_backend(backends, d.id.backend); std::find(used.begin(), used.end(), b) == used.end()) used.push_back(b);
+    if (const Backend* const b = &find_backend(backends, d.id.backend); std::find(used.begin(), used.end(), b) == used.end())
+      used.push_back(b);
   return [used = std::move(used), kernel = options.kernel](const KernelRequest& asked) {
     KernelRequest request = asked;
     request.options = kernel;
@@ -18,7 +19,8 @@ std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options
   };
 }
 
-bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs, std::size_t outputs) {
+bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs,
+             std::size_t outputs) {
   if (!fuses) return false;
   Graph graph;  // of this node alone
   std::vector<ValueId> in;

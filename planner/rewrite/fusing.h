@@ -17,7 +17,8 @@ using Fuses = std::function<bool(const KernelRequest&)>;
 std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options, Backends backends);
 
 // Asks for a node of these operands, absent ones of no type. The types of its outputs follow by the operator's shape rule.
-bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs, std::size_t outputs);
+bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs,
+             std::size_t outputs);
 // Asks for a node whose operands are values of this graph.
 bool offered(const Fuses& fuses, const Graph& graph, const Node& node, std::size_t outputs);
 

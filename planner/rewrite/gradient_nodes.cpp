@@ -49,7 +49,8 @@ ValueId computed_anew(Graph& graph, ValueId y, IdVector<ValueId, ValueId> now) {
 }
 
 std::vector<ValueId> gradients_of(Graph& graph, const Node& node) {
-  const auto count = static_cast<std::size_t>(node.attributes.integer("operands")), wanted = static_cast<std::size_t>(node.attributes.integer("differentiated"));
+  const auto count = static_cast<std::size_t>(node.attributes.integer("operands")),
+             wanted = static_cast<std::size_t>(node.attributes.integer("differentiated"));
   GraphBuilder b(graph, node.name, node.origin);
   IdVector<ValueId, ValueId> now(graph.values.size() + count);
   std::vector<ValueId> xs;

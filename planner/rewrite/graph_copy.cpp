@@ -153,7 +153,8 @@ std::vector<ValueId> trainable_parameters(const Graph& graph) {
 
 ValueId parameter_named(const Graph& graph, std::string_view name) {
   for (std::size_t i = 0; i < graph.values.size(); ++i)
-    if (const Value& v = graph.values[i]; v.kind == ValueKind::parameter && v.role == ValueRole::plain && v.name == name) return {static_cast<int>(i)};
+    if (const Value& v = graph.values[i]; v.kind == ValueKind::parameter && v.role == ValueRole::plain && v.name == name)
+      return {static_cast<int>(i)};
   return {};
 }
 

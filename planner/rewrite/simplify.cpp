@@ -72,7 +72,11 @@ bool absorb_views(Graph& graph) {
     if (!transpose && first.op->name != "Reshape") continue;
     const Shape to = graph[first.outputs[0]].type.shape;
     const std::string attributes = to_string(first.attributes);
-    if (!std::all_of(users[i].begin(), users[i].end(), [&](NodeId n) { return graph[n].op == first.op && graph[graph[n].outputs[0]].type.shape == to && (!transpose || to_string(graph[n].attributes) == attributes); })) continue;
+    if (!std::all_of(users[i].begin(), users[i].end(), [&](NodeId n) {
+          return graph[n].op == first.op && graph[graph[n].outputs[0]].type.shape == to &&
+                 (!transpose || to_string(graph[n].attributes) == attributes);
+        }))
+      continue;
     const Layout now = v.source.any() ? Layout::row_major(v.type.shape.rank()) : v.source;
     const std::optional<Layout> source = transpose ? transposed(now, first.attributes.ints("perm")) : reshaped(v.type.shape, now, to);
     if (!source) continue;
@@ -132,7 +136,9 @@ Graph simplify(const Graph& graph, std::vector<std::string>* warnings) {
   bool changed = true;
   Graph now = graph;
   for (int i = 0; i < most_rounds && changed; ++i) now = round(std::move(now), changed);
-  if (changed && warnings) warnings->push_back(concat("the graph is not as simple as it could be: something changed in each of ", most_rounds, " rounds, and no more are made"));
+  if (changed && warnings)
+    warnings->push_back(
+        concat("the graph is not as simple as it could be: something changed in each of ", most_rounds, " rounds, and no more are made"));
   return now;
 }
 

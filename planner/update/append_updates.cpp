@@ -39,7 +39,8 @@ std::vector<Update> take_gradients(Graph& graph) {
     list.push_back({parameters.at(out.of), out, copy == copies.end() ? ValueId{} : copy->second, {}});
   }
   std::erase_if(graph.outputs, [](const GraphOutput& out) { return out.role == ValueRole::gradient; });
-  std::stable_sort(list.begin(), list.end(), [&](const Update& a, const Update& b) { return graph[a.gradient].producer < graph[b.gradient].producer; });
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Update& a, const Update& b) { return graph[a.gradient].producer < graph[b.gradient].producer; });
   return list;
 }
 
@@ -48,7 +49,11 @@ void add_states(Graph& graph, const UpdateRule& rule, bool composed, Update& upd
   const Value parameter = graph[update.parameter];
   for (const std::string& state : rule.states) {
     if (composed && state != gradient_sum_state && state != average_state) continue;
-    Value v{.name = concat(state, '/', parameter.name), .type = parameter.type, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = parameter.name};
+    Value v{.name = concat(state, '/', parameter.name),
+            .type = parameter.type,
+            .kind = ValueKind::parameter,
+            .role = ValueRole::optimizer_state,
+            .of = parameter.name};
     v.source = parameter.source;
     v.template_shape = parameter.template_shape;
     v.placement = parameter.placement;
@@ -75,7 +80,8 @@ void emit(Graph& graph, const UpdateRule& rule, Attributes attributes, ValueId s
   attributes.set("tensors", static_cast<std::int64_t>(group.size()));
   if (copied) attributes.set("copies", std::int64_t{1});
   const int outputs = static_cast<int>(group.size() * (1 + rule.states.size() + copied));
-  graph.add_node(internal_operator(rule.op), concat("update/", graph[group[0].parameter].name), std::move(attributes), std::move(inputs), outputs);
+  graph.add_node(internal_operator(rule.op), concat("update/", graph[group[0].parameter].name), std::move(attributes), std::move(inputs),
+                 outputs);
 }
 
 // Norms of single parameters are those of whole ones.
@@ -109,7 +115,8 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
     check_whole(graph, rule, o.optimizer, u);
     add_states(graph, rule, is_composed(graph[u.parameter], o.optimizer), u);
   }
-  ValueId scalars = GraphBuilder(graph, "update", {}).input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
+  ValueId scalars = GraphBuilder(graph, "update", {})
+                        .input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
   std::vector<SummedGradient> own;
   for (const Update& u : updates) own.push_back({u.gradient, state_of(graph, u, gradient_sum_state)});
   if (loss_scaling_of(o)) {
@@ -121,14 +128,17 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   if (o.optimizer.clip_norm > 0) {
     std::vector<ValueId> gradients = with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::norm));
     gradients.insert(gradients.begin(), scalars);
-    scalars = GraphBuilder(graph, "clip", {}).emit("ClipScalars", gradients, {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}});
+    scalars = GraphBuilder(graph, "clip", {})
+                  .emit("ClipScalars", gradients,
+                        {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}});
   }
   // Small ones together, by what their group makes of the rule, with and without a copy, by where they are.
   std::map<std::tuple<bool, std::string, std::string>, std::vector<Update>> small;
   for (const Update& u : updates) {
     const Attributes attributes = attributes_for(graph[u.parameter], rule, o.optimizer);
     if (is_composed(graph[u.parameter], o.optimizer)) {
-      compose_update(graph, o.optimizer, attributes, scalars, u.parameter, u.gradient, state_of(graph, u, gradient_sum_state), state_of(graph, u, average_state));
+      compose_update(graph, o.optimizer, attributes, scalars, u.parameter, u.gradient, state_of(graph, u, gradient_sum_state),
+                     state_of(graph, u, average_state));
       continue;
     }
     if (graph[u.parameter].type.shape.elements() > small_parameter) {

@@ -16,20 +16,28 @@ void average_statistics(Graph& graph, ValueId scalars) {
     const ValueId running = graph.nodes[n].inputs[0], batch = graph.nodes[n].inputs[1];
     const double momentum = static_cast<double>(graph.nodes[n].attributes.real("momentum"));
     const Value statistic = graph[running];
-    Value v{.name = concat(average_state, '/', statistic.name), .type = statistic.type, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = statistic.name};
+    Value v{.name = concat(average_state, '/', statistic.name),
+            .type = statistic.type,
+            .kind = ValueKind::parameter,
+            .role = ValueRole::optimizer_state,
+            .of = statistic.name};
     v.source = statistic.source;
     v.template_shape = statistic.template_shape;
     v.placement = statistic.placement;
     const ValueId average = graph.add_value(std::move(v));
     GraphBuilder b(graph, concat("average/", statistic.name), {});
     const auto wide = [&](ValueId value) {
-      return b.type(value).dtype == statistic.type.dtype ? value : b.emit("Cast", {value}, {{"to", static_cast<std::int64_t>(statistic.type.dtype)}});
+      return b.type(value).dtype == statistic.type.dtype
+                 ? value
+                 : b.emit("Cast", {value}, {{"to", static_cast<std::int64_t>(statistic.type.dtype)}});
     };
     const auto at = static_cast<std::int64_t>(offsetof(StepScalars, average) / sizeof(float));
-    const ValueId share = wide(b.reshape(b.emit("Slice", {scalars}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}}), Shape{}));
+    const ValueId share = wide(b.reshape(
+        b.emit("Slice", {scalars}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}}), Shape{}));
     const ValueId now = b.add(b.mul(running, momentum), b.mul(wide(batch), statistic_share(graph.nodes[n].attributes, 0)));
     const ValueId moved = b.add(average, b.mul(b.emit("Sub", {now, average}), share));
-    graph.add_node(internal_operator("AssignUpdate"), concat("update/", graph[average].name), {{"tensors", std::int64_t{1}}}, {scalars, average, moved}, 1);
+    graph.add_node(internal_operator("AssignUpdate"), concat("update/", graph[average].name), {{"tensors", std::int64_t{1}}},
+                   {scalars, average, moved}, 1);
   }
 }
 

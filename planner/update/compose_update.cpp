@@ -15,7 +15,13 @@ namespace {
 class Composer {
  public:
   Composer(Graph& graph, const OptimizerOptions& o, const Attributes& attributes, ValueId scalars, ValueId parameter)
-      : graph_(graph), o_(o), attributes_(attributes), scalars_(scalars), parameter_(parameter), value_(graph[parameter]), b_(graph, concat("update/", value_.name), {}) {}
+      : graph_(graph),
+        o_(o),
+        attributes_(attributes),
+        scalars_(scalars),
+        parameter_(parameter),
+        value_(graph[parameter]),
+        b_(graph, concat("update/", value_.name), {}) {}
 
   void run(ValueId gradient, ValueId sum, ValueId average) {
     ValueId g = gradient;
@@ -46,12 +52,18 @@ class Composer {
   // One of the step's numbers, as a scalar of the parameter's type.
   ValueId field(std::size_t offset) {
     const auto at = static_cast<std::int64_t>(offset / sizeof(float));
-    ValueId v = b_.reshape(b_.emit("Slice", {scalars_}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}}), Shape{});
+    ValueId v = b_.reshape(
+        b_.emit("Slice", {scalars_}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}}), Shape{});
     return dtype() == DType::float32 ? v : b_.emit("Cast", {v}, {{"to", static_cast<std::int64_t>(dtype())}});
   }
 
   ValueId state(std::string_view name, const Shape& shape) {
-    Value v{.name = concat(name, '/', value_.name), .type = {dtype(), shape}, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .of = value_.name, .template_shape = shape};
+    Value v{.name = concat(name, '/', value_.name),
+            .type = {dtype(), shape},
+            .kind = ValueKind::parameter,
+            .role = ValueRole::optimizer_state,
+            .of = value_.name,
+            .template_shape = shape};
     v.placement = value_.placement;
     return graph_.add_value(std::move(v));
   }
@@ -60,16 +72,21 @@ class Composer {
     attributes.set("tensors", std::int64_t{1});
     std::vector<ValueId> inputs{scalars_, to, now};
     if (average.present()) inputs.push_back(average);
-    graph_.add_node(internal_operator("AssignUpdate"), concat("update/", graph_[to].name), std::move(attributes), std::move(inputs), average.present() ? 2 : 1);
+    graph_.add_node(internal_operator("AssignUpdate"), concat("update/", graph_[to].name), std::move(attributes), std::move(inputs),
+                    average.present() ? 2 : 1);
   }
 
-  ValueId mean_of_squares(ValueId x, Ints axes, bool keepdims) { return b_.emit("ReduceMean", {b_.mul(x, x)}, {{"axes", std::move(axes)}, {"keepdims", std::int64_t{keepdims}}}); }
+  ValueId mean_of_squares(ValueId x, Ints axes, bool keepdims) {
+    return b_.emit("ReduceMean", {b_.mul(x, x)}, {{"axes", std::move(axes)}, {"keepdims", std::int64_t{keepdims}}});
+  }
   Ints all_axes(ValueId x) {
     Ints axes;
     for (int i = 0; i < b_.shape(x).rank(); ++i) axes.push_back(i);
     return axes;
   }
-  ValueId rms(ValueId x) { return b_.shape(x).rank() == 0 ? b_.emit("Abs", {x}) : b_.emit("Sqrt", {mean_of_squares(x, all_axes(x), false)}); }
+  ValueId rms(ValueId x) {
+    return b_.shape(x).rank() == 0 ? b_.emit("Abs", {x}) : b_.emit("Sqrt", {mean_of_squares(x, all_axes(x), false)});
+  }
   ValueId norm(ValueId x) { return b_.mul(rms(x), std::sqrt(static_cast<double>(b_.shape(x).elements()))); }
   ValueId sqrt(ValueId x) { return b_.emit("Sqrt", {x}); }
   ValueId most(ValueId x, double least) { return b_.emit("Max", {x, b_.scalar(least, dtype())}); }
@@ -84,7 +101,8 @@ class Composer {
   }
 
   ValueId adafactor(ValueId g) {
-    const double least = dtype() == DType::float64 ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon());
+    const double least =
+        dtype() == DType::float64 ? std::numeric_limits<double>::epsilon() : static_cast<double>(std::numeric_limits<float>::epsilon());
     const ValueId t = field(offsetof(StepScalars, step));
     const ValueId share = b_.emit("Pow", {t, b_.scalar(-0.8, dtype())});
     const ValueId bound = b_.div(b_.scalar(1, dtype()), sqrt(t)), relative = b_.emit("Min", {rate_, bound});
@@ -92,7 +110,8 @@ class Composer {
     const int rank = value_.type.shape.rank();
     ValueId variance;
     if (rank > 1) {
-      const ValueId row = moved("adafactor_row", mean_of_squares(g, {rank - 1}, true), share), column = moved("adafactor_column", mean_of_squares(g, {rank - 2}, true), share);
+      const ValueId row = moved("adafactor_row", mean_of_squares(g, {rank - 1}, true), share),
+                    column = moved("adafactor_column", mean_of_squares(g, {rank - 2}, true), share);
       const ValueId mean = b_.emit("ReduceMean", {row}, {{"axes", Ints{rank - 2}}, {"keepdims", std::int64_t{1}}});
       variance = b_.mul(row, b_.div(column, most(mean, least)));
     } else {
@@ -140,7 +159,8 @@ bool is_composed(const Value& parameter, const OptimizerOptions& o) {
   return o.name == "adafactor" || (o.name == "muon" && parameter.template_shape.rank() == 2 && parameter.type.shape.rank() == 2);
 }
 
-void compose_update(Graph& graph, const OptimizerOptions& o, const Attributes& attributes, ValueId scalars, ValueId parameter, ValueId gradient, ValueId sum, ValueId average) {
+void compose_update(Graph& graph, const OptimizerOptions& o, const Attributes& attributes, ValueId scalars, ValueId parameter,
+                    ValueId gradient, ValueId sum, ValueId average) {
   Composer(graph, o, attributes, scalars, parameter).run(gradient, sum, average);
 }
 

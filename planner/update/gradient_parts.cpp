@@ -20,7 +20,9 @@ class PlacedNodes {
     }
   }
   ValueId part(std::string_view op, std::vector<ValueId> in, Attributes a = {}) { return emit(parts_, op, std::move(in), std::move(a)); }
-  ValueId addend(std::string_view op, std::vector<ValueId> in, Attributes a = {}) { return emit(addends_, op, std::move(in), std::move(a)); }
+  ValueId addend(std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
+    return emit(addends_, op, std::move(in), std::move(a));
+  }
   ValueId whole(std::string_view op, std::vector<ValueId> in, Attributes a = {}) { return emit(whole_, op, std::move(in), std::move(a)); }
 
  private:
@@ -39,7 +41,8 @@ Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
 // Whether this is the first batch of the step.
 ValueId is_fresh(PlacedNodes& b, ValueId scalars) {
   constexpr std::int64_t place = offsetof(StepScalars, fresh) / sizeof(float);
-  const ValueId fresh = b.whole("Slice", {scalars}, {{"starts", Ints{place}}, {"ends", Ints{place + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
+  const ValueId fresh =
+      b.whole("Slice", {scalars}, {{"starts", Ints{place}}, {"ends", Ints{place + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
   return b.whole("Cast", {b.whole("Reshape", {fresh}, {{"shape", Ints{}}})}, to(DType::boolean));
 }
 
@@ -70,7 +73,8 @@ ValueId measured(Graph& graph, std::span<const SummedGradient> gradients, ValueI
 
 bool is_in_parts(const Value& value) { return std::ranges::any_of(value.placement.parts, &Part::is_split); }
 
-std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure) {
+std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
+                                              PartsMeasure measure) {
   std::vector<SummedGradient> list;
   std::map<std::pair<int, std::size_t>, std::vector<SummedGradient>> in_parts;  // by group, and axis of its mesh
   for (const SummedGradient& g : gradients) {
@@ -83,7 +87,8 @@ std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const Summ
   }
   for (const auto& [along, parts] : in_parts) {
     const bool summed = parts[0].sum.present();
-    list.push_back({measured(graph, parts, scalars, measure), summed ? GraphBuilder(graph, "norm", {}).scalar(0, DType::float32) : ValueId{}});
+    list.push_back(
+        {measured(graph, parts, scalars, measure), summed ? GraphBuilder(graph, "norm", {}).scalar(0, DType::float32) : ValueId{}});
   }
   return list;
 }

@@ -21,6 +21,7 @@ enum class PartsMeasure {
 };
 // The gradients that are whole, and one measure of those that are in parts along each axis of a mesh. `scalars`: those of the step, by
 // which a sum counts or not.
-std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure);
+std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
+                                              PartsMeasure measure);
 
 }  // namespace tandem

@@ -49,7 +49,8 @@ NodeId bucket_of(const Graph& graph, ValueId v) {
   if (!producer.present()) return {};
   const Node& node = graph[producer];
   if (node.op->moves == Moves::sum) return producer;
-  return node.op->name == "Reshape" || node.op->name == "Transpose" || node.op->name == "Cast" ? bucket_of(graph, node.inputs[0]) : NodeId{};
+  return node.op->name == "Reshape" || node.op->name == "Transpose" || node.op->name == "Cast" ? bucket_of(graph, node.inputs[0])
+                                                                                               : NodeId{};
 }
 
 // What must be the same of all in a group.
@@ -60,7 +61,8 @@ std::string key_of(const Graph& graph, const Node& node) {
   attributes.set("counts", Ints{});
   attributes.set("epsilon", attributes.real("epsilon", 0));
   const Value& parameter = graph[node.inputs[1]];
-  return concat(node.op->name, ' ', to_string(attributes), ' ', node.inputs[0].index, ' ', parameter.type.dtype, ' ', to_string(parameter.placement, graph.groups), ' ',
+  return concat(node.op->name, ' ', to_string(attributes), ' ', node.inputs[0].index, ' ', parameter.type.dtype, ' ',
+                to_string(parameter.placement, graph.groups), ' ',
                 node.op->keeps_statistic ? -1 : bucket_of(graph, node.inputs[2]).index);  // nothing follows a statistic that could wait
 }
 

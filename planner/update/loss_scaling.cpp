@@ -25,12 +25,17 @@ std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
   if (!o.loss.scaling) return o.precision == Precision::fp16 ? std::optional(LossScaling{}) : std::nullopt;
   if (o.loss.scaling->start == 0) return std::nullopt;
   if (!(o.loss.scaling->start > 0) || o.loss.scaling->interval < 1)
-    fail(ExitCode::usage, "loss scaling starts at ", o.loss.scaling->start, " and doubles after ", o.loss.scaling->interval, " steps: both must be positive");
+    fail(ExitCode::usage, "loss scaling starts at ", o.loss.scaling->start, " and doubles after ", o.loss.scaling->interval,
+         " steps: both must be positive");
   return o.loss.scaling;
 }
 
 ValueId scaled_loss(Graph& graph, const LossScaling& scaling, ValueId loss) {
-  Value state{.name = state_name, .type = {DType::float32, Shape{LossScaleState::count}}, .kind = ValueKind::parameter, .role = ValueRole::optimizer_state, .template_shape = Shape{LossScaleState::count}};
+  Value state{.name = state_name,
+              .type = {DType::float32, Shape{LossScaleState::count}},
+              .kind = ValueKind::parameter,
+              .role = ValueRole::optimizer_state,
+              .template_shape = Shape{LossScaleState::count}};
   const ValueId id = graph.add_value(std::move(state));
   GraphBuilder b(graph, "loss_scale", {});
   const ValueId scale = b.emit("LossScale", {id}, {{"start", static_cast<float>(scaling.start)}});

@@ -160,11 +160,17 @@ UpdateKind scalars_kind(const OptimizerOptions& o) {
 UpdateRule update_rule(const OptimizerOptions& o) {
   const Row& row = row_of(o);
   check(o);
-  UpdateRule rule{.op = std::string(update_rows()[static_cast<std::size_t>(row.kind)].op), .kind = row.kind, .attributes = {}, .states = {}};
+  UpdateRule rule{
+      .op = std::string(update_rows()[static_cast<std::size_t>(row.kind)].op), .kind = row.kind, .attributes = {}, .states = {}};
   Attributes& a = rule.attributes;
   a.set("weight_decay", f(o.weight_decay));
   const auto takes = [&](std::string_view name) { return optimizer_takes(o, name); };
-  for (const auto& [name, value] : {std::pair{"momentum", o.momentum}, {"beta1", o.beta1}, {"beta2", o.beta2}, {"rho", o.rho}, {"epsilon", o.epsilon}, {"trust", o.trust}})
+  for (const auto& [name, value] : {std::pair{"momentum", o.momentum},
+                                    {"beta1", o.beta1},
+                                    {"beta2", o.beta2},
+                                    {"rho", o.rho},
+                                    {"epsilon", o.epsilon},
+                                    {"trust", o.trust}})
     if (takes(name)) a.set(name, f(value));
   for (const auto& [name, value] : {std::pair{"dampening", o.dampening}, {"rate_decay", o.rate_decay}})
     if (takes(name) && value != 0) a.set(name, f(value));

@@ -23,7 +23,8 @@ inline constexpr std::string_view gradient_sum_state = "gradient_sum", average_s
 // Whether the parameter's step is composed of the operators that kernels know: Adafactor's, and Muon's of a matrix.
 bool is_composed(const Value& parameter, const OptimizerOptions& options);
 // Adds the nodes of such a step, and those that assign what they give. `attributes`: as its group has them.
-void compose_update(Graph& graph, const OptimizerOptions& options, const Attributes& attributes, ValueId scalars, ValueId parameter, ValueId gradient, ValueId sum, ValueId average);
+void compose_update(Graph& graph, const OptimizerOptions& options, const Attributes& attributes, ValueId scalars, ValueId parameter,
+                    ValueId gradient, ValueId sum, ValueId average);
 
 // Adds an average of every running statistic, "average/STATISTIC", and what moves it.
 void average_statistics(Graph& graph, ValueId scalars);

@@ -15,7 +15,10 @@ bool is_statistic(const Node& node) { return node.op->keeps_statistic && !node.a
 
 // What a statistic of the normalization becomes; that of the mean, too, so that one kernel may take both.
 Attributes attributes_of(const Node& statistic, const Node& normalization, bool inverse) {
-  Attributes a{{"momentum", statistic.attributes.real("momentum")}, {"tensors", std::int64_t{1}}, {"inverse", Ints{inverse}}, {"epsilon", normalization.attributes.real("epsilon", 1e-5F)}};
+  Attributes a{{"momentum", statistic.attributes.real("momentum")},
+               {"tensors", std::int64_t{1}},
+               {"inverse", Ints{inverse}},
+               {"epsilon", normalization.attributes.real("epsilon", 1e-5F)}};
   if (statistic.attributes.has("counts")) a.set("counts", statistic.attributes.ints("counts"));
   return a;
 }
@@ -30,7 +33,8 @@ bool can_go(const Graph& graph, const Node& normalization, const std::vector<Nod
     if (is_statistic(node) && node.inputs[1] == variance) {
       const TensorType& running = graph[node.inputs[0]].type;
       any = true;
-      if (running != graph[variance].type || !offered(fuses, *node.op, attributes_of(node, normalization, true), {{}, running, running}, 1)) return false;
+      if (running != graph[variance].type || !offered(fuses, *node.op, attributes_of(node, normalization, true), {{}, running, running}, 1))
+        return false;
     } else if (node.op->name != "BatchNormalizationBackward" || node.inputs[5] != variance) {
       return false;
     }
@@ -43,7 +47,9 @@ Graph running_variances(const Graph& graph, const Fuses& fuses) {
   const auto readers = graph.consumers();
   std::map<ValueId, const Node*> without, means;  // normalizations by the variance that is no longer made, by the mean
   for (const Node& node : graph.nodes) {
-    if (node.op->name != "BatchNormalizationTraining" || !node.outputs[2].present() || !can_go(graph, node, readers[node.outputs[2]], fuses)) continue;
+    if (node.op->name != "BatchNormalizationTraining" || !node.outputs[2].present() ||
+        !can_go(graph, node, readers[node.outputs[2]], fuses))
+      continue;
     without[node.outputs[2]] = &node;
     means[node.outputs[1]] = &node;
   }
@@ -58,7 +64,8 @@ Graph running_variances(const Graph& graph, const Fuses& fuses) {
       if (found == list->end()) continue;
       const bool inverse = list == &without;
       now.attributes = attributes_of(node, *found->second, inverse);
-      now.inputs = {node.inputs.size() > 2 ? node.inputs[2] : ValueId{}, node.inputs[0], inverse ? found->second->outputs[3] : node.inputs[1]};
+      now.inputs = {node.inputs.size() > 2 ? node.inputs[2] : ValueId{}, node.inputs[0],
+                    inverse ? found->second->outputs[3] : node.inputs[1]};
     }
     copy.copy(now);
   }

@@ -57,7 +57,8 @@ void check_groups(const Graph& graph, const OptimizerOptions& o, std::vector<std
   for (const UpdateGroup& group : o.groups) {
     for (const std::string& pattern : group.patterns)
       if (std::none_of(parameters.begin(), parameters.end(), [&](const std::string& name) { return names({pattern}, name); }))
-        fail(ExitCode::usage, option("groups"), " '", pattern, "': model '", graph.name, "' trains no parameter of that name", suggestion(pattern, parameters));
+        fail(ExitCode::usage, option("groups"), " '", pattern, "': model '", graph.name, "' trains no parameter of that name",
+             suggestion(pattern, parameters));
     std::vector<std::string> members;
     for (const std::string& name : parameters)
       if (group_of(name, o) == &group) members.push_back(name);
@@ -67,10 +68,12 @@ void check_groups(const Graph& graph, const OptimizerOptions& o, std::vector<std
     if (group.from > 0) how += concat(" from epoch ", group.from + 1, " on;");
     if (!how.empty()) how.pop_back();
     lines.push_back(members.empty() ? concat("a group has no parameter left to it: groups before it name them all")
-                                    : concat("group of ", members.size(), members.size() == 1 ? " parameter:" : " parameters:", how, ": ", some_of(members)));
+                                    : concat("group of ", members.size(), members.size() == 1 ? " parameter:" : " parameters:", how, ": ",
+                                             some_of(members)));
   }
   if (!o.decay_vectors && !vectors.empty() && o.weight_decay > 0)
-    lines.push_back(concat("no weight decay on ", vectors.size(), " vectors (biases, scales and shifts of normalizations): ", some_of(vectors)));
+    lines.push_back(
+        concat("no weight decay on ", vectors.size(), " vectors (biases, scales and shifts of normalizations): ", some_of(vectors)));
 }
 
 }  // namespace tandem

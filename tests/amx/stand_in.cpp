@@ -35,7 +35,8 @@ bool let_cpuid(bool run) { return kernel_call(SYS_arch_prctl, arch_cpuid, run ? 
 
 void give_up(const char* why, const unsigned char* code) {
   char text[160];
-  const int n = snprintf(text, sizeof text, "AMX stand-in: %s (%02x %02x %02x %02x %02x %02x)\n", why, code[0], code[1], code[2], code[3], code[4], code[5]);
+  const int n = snprintf(text, sizeof text, "AMX stand-in: %s (%02x %02x %02x %02x %02x %02x)\n", why, code[0], code[1], code[2], code[3],
+                         code[4], code[5]);
   [[maybe_unused]] const auto written = write(2, text, static_cast<std::size_t>(n));
   signal(SIGSEGV, SIG_DFL);
   signal(SIGILL, SIG_DFL);

@@ -93,7 +93,8 @@ Process BrokenRun::start(const std::map<std::string, std::string>& environment) 
 }
 
 Result BrokenRun::result() const {
-  return {values_of(output()), contents_of(checkpoint()), contents_of(folder_ / "run/best.checkpoint"), without_times(contents_if_any(folder_ / "run/metrics.csv"))};
+  return {values_of(output()), contents_of(checkpoint()), contents_of(folder_ / "run/best.checkpoint"),
+          without_times(contents_if_any(folder_ / "run/metrics.csv"))};
 }
 
 std::int64_t BrokenRun::step() const {

@@ -10,7 +10,13 @@ using test::node;
 
 test::Model normalized(const std::string& n) {
   test::Model m;
-  m.input("x", n + ",3").output("y").add(filled_tensor("w", {3, 4})).add(filled_tensor("g", {4}, 1)).add(filled_tensor("b", {4}, 0)).add(filled_tensor("mean", {4}, 0)).add(filled_tensor("variance", {4}, 1));
+  m.input("x", n + ",3")
+      .output("y")
+      .add(filled_tensor("w", {3, 4}))
+      .add(filled_tensor("g", {4}, 1))
+      .add(filled_tensor("b", {4}, 0))
+      .add(filled_tensor("mean", {4}, 0))
+      .add(filled_tensor("variance", {4}, 1));
   m.add(node("MatMul", {"x", "w"}, {"u"})).add(node("BatchNormalization", {"u", "g", "b", "mean", "variance"}, {"y"}));
   return m;
 }
@@ -18,7 +24,8 @@ test::Model normalized(const std::string& n) {
 test::Model by_the_largest() {
   test::Model m;
   m.input("x", "4,3").output("y").add(filled_tensor("w", {3, 4})).add(node("MatMul", {"x", "w"}, {"u"}));
-  m.add(node("ReduceMax", {"u"}, {"top"}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}})).add(node("Sub", {"u", "top"}, {"y"}));
+  m.add(node("ReduceMax", {"u"}, {"top"}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}}))
+      .add(node("Sub", {"u", "top"}, {"y"}));
   return m;
 }
 
@@ -32,11 +39,14 @@ struct Row {
 TEST(PlansOfARun, AreMadeByADryRunToo) {
   const TemporaryFolder folder;
   const std::string two = "--devices cpu:0-1 ", batch = "--batch-size 4 --init he-normal --no-autotune --run-dir none ";
-  const Row rows[] = {{"a last batch of one over two devices", normalized("N"), two + batch + "--sync-batch-norm --data random,samples=5", 0},
-                      {"a last batch of two over three devices, the first without samples", normalized("N"), "--devices cpu:0-2 --slice-weights 0,1,1 " + batch + "--sync-batch-norm --data random,samples=6", 0},
-                      {"whole batches of what is for one batch alone", by_the_largest(), batch + "--data random,samples=8", 0},
-                      {"a last batch of another size", by_the_largest(), batch + "--data random,samples=9", 3},
-                      {"a measure in batches of another size", by_the_largest(), batch + "--eval-batch-size 2 --validation-split 0.5 --data random,samples=8", 3}};
+  const Row rows[] = {
+      {"a last batch of one over two devices", normalized("N"), two + batch + "--sync-batch-norm --data random,samples=5", 0},
+      {"a last batch of two over three devices, the first without samples", normalized("N"),
+       "--devices cpu:0-2 --slice-weights 0,1,1 " + batch + "--sync-batch-norm --data random,samples=6", 0},
+      {"whole batches of what is for one batch alone", by_the_largest(), batch + "--data random,samples=8", 0},
+      {"a last batch of another size", by_the_largest(), batch + "--data random,samples=9", 3},
+      {"a measure in batches of another size", by_the_largest(),
+       batch + "--eval-batch-size 2 --validation-split 0.5 --data random,samples=8", 3}};
   for (const Row& row : rows) {
     folder.write("m.onnx", row.model.bytes());
     const Outcome run = run_tandem(words("train TMP/m.onnx --overwrite --output TMP/o.onnx " + row.options, folder.text()));

@@ -12,7 +12,9 @@ namespace fs = std::filesystem;
 
 const std::string digits = "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal ";
 
-Outcome finish(const TemporaryFolder& folder, const std::string& line) { return Process(folder, "finish", words(line, folder.text())).wait(); }
+Outcome finish(const TemporaryFolder& folder, const std::string& line) {
+  return Process(folder, "finish", words(line, folder.text())).wait();
+}
 
 int count(const std::string& text, const std::string& part) {
   int n = 0;

@@ -18,7 +18,8 @@ std::string preloaded() {
 }
 
 // Two epochs of one step, each measured; with a checkpoint of the best.
-const std::string options = "--data random,samples=8 --validation-split 0.5 --batch-size 4 --epochs 2 --steps 2 --momentum 0.9 --devices cpu:0";
+const std::string options =
+    "--data random,samples=8 --validation-split 0.5 --batch-size 4 --epochs 2 --steps 2 --momentum 0.9 --devices cpu:0";
 
 struct Fault {
   const char* name;
@@ -78,8 +79,12 @@ class FailingDisk : public testing::TestWithParam<Row> {
   // `call`: where the fault happens; 0: nowhere.
   static Outcome broken(const BrokenRun& run, const TemporaryFolder& folder, const char* fault, int call) {
 #ifdef TANDEM_FAILING_CALLS
-    return run.start({{"LD_PRELOAD", preloaded()}, {"TANDEM_FAULT_BELOW", run.folder()}, {"TANDEM_FAULT", fault}, {"TANDEM_FAULT_CALL", text_of(call)},
-                      {"TANDEM_FAULT_LOG", call == 0 ? (folder / "log").string() : ""}})
+    return run
+        .start({{"LD_PRELOAD", preloaded()},
+                {"TANDEM_FAULT_BELOW", run.folder()},
+                {"TANDEM_FAULT", fault},
+                {"TANDEM_FAULT_CALL", text_of(call)},
+                {"TANDEM_FAULT_LOG", call == 0 ? (folder / "log").string() : ""}})
         .wait();
 #endif
     return {};
@@ -108,7 +113,8 @@ class FailingDisk : public testing::TestWithParam<Row> {
 TEST_P(FailingDisk, CostsNoBit) {
   const Fault& fault = GetParam().fault;
   const TemporaryFolder folder;
-  const BrokenRun earlier(folder, "earlier", options + (GetParam().kind == Kind::resumed ? " --steps 1" : " --steps 1 --lr 0.5"), external());
+  const BrokenRun earlier(folder, "earlier", options + (GetParam().kind == Kind::resumed ? " --steps 1" : " --steps 1 --lr 0.5"),
+                          external());
   ASSERT_EQ(earlier.start().wait().code, 0);
   const std::string old = values_of(earlier.output());
   const BrokenRun whole = fresh(folder);
@@ -138,7 +144,8 @@ TEST_P(FailingDisk, CostsNoBit) {
     EXPECT_TRUE(o.code == 0 || o.code == 137 || o.err.find("error: ") != std::string::npos) << "it fails without a word";
 
     const std::string output = values_of(run.output());
-    EXPECT_TRUE(output == wanted.output || (output == old && o.code != 0)) << "the output is neither the old model nor the new one: " << output;
+    EXPECT_TRUE(output == wanted.output || (output == old && o.code != 0))
+        << "the output is neither the old model nor the new one: " << output;
     const std::int64_t step = run.step();  // fails where no checkpoint is whole
     if (fault.kills) {
       EXPECT_GE(step, before) << "an older checkpoint than one killed earlier has";

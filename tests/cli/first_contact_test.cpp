@@ -57,10 +57,18 @@ TEST(EpochLines, ShowTheMetricsThatWereAskedFor) {
   const std::string epoch = lines.at(static_cast<std::size_t>(lines_before(o.err, "epoch 1")));
   EXPECT_NE(epoch.find("val_f1 "), std::string::npos) << epoch;
   EXPECT_NE(epoch.find("val_top5 "), std::string::npos) << epoch;
-  folder.write("m.onnx", test::Model().input("x", "N,2").add(test::filled_tensor("w", {2, 3})).add(test::node("MatMul", {"x", "w"}, {"y"})).output("y").bytes());
+  folder.write("m.onnx", test::Model()
+                             .input("x", "N,2")
+                             .add(test::filled_tensor("w", {2, 3}))
+                             .add(test::node("MatMul", {"x", "w"}, {"y"}))
+                             .output("y")
+                             .bytes());
   folder.write("t.csv", "a,b,label\n1,2,0\n3,4,1\n5,6,2\n");
-  const Outcome none = run_tandem(words("train TMP/m.onnx --data csv:TMP/t.csv --no-autotune --metrics f1 --output TMP/o.onnx", folder.text()));
-  EXPECT_NE(none.err.find("warning: --metrics f1: they are measured on validation data, and there is none (--validation-split"), std::string::npos) << none.err;
+  const Outcome none =
+      run_tandem(words("train TMP/m.onnx --data csv:TMP/t.csv --no-autotune --metrics f1 --output TMP/o.onnx", folder.text()));
+  EXPECT_NE(none.err.find("warning: --metrics f1: they are measured on validation data, and there is none (--validation-split"),
+            std::string::npos)
+      << none.err;
 }
 
 TEST(RecentRates, AreOfTheLastSecondsAlone) {
@@ -76,7 +84,8 @@ TEST(RecentRates, AreOfTheLastSecondsAlone) {
 TEST(Predict, WritesATableOfClassesAndProbabilities) {
   const TemporaryFolder folder;
   const std::string data = "--data synthetic:digits,train=4,test=4 ";
-  const Outcome o = run_tandem(words("predict MODELS/lenet.onnx " + data + "--loss softmax-cross-entropy --output TMP/p.csv", folder.text()));
+  const Outcome o =
+      run_tandem(words("predict MODELS/lenet.onnx " + data + "--loss softmax-cross-entropy --output TMP/p.csv", folder.text()));
   ASSERT_EQ(o.code, 0) << o.err;
   const std::vector<std::string> lines = lines_of(contents(folder / "p.csv"));
   ASSERT_EQ(lines.size(), 5u);
@@ -107,7 +116,8 @@ TEST(Predict, TakesAFileAndAFolderWithoutClasses) {
   std::filesystem::create_directory(folder / "photos");
   for (const char* name : {"one.pgm", "photos/a.pgm", "photos/b.pgm"}) folder.write(name, "P5 28 28 255\n" + std::string(28 * 28, '\x40'));
   for (const auto& [data, rows] : {std::pair<const char*, std::size_t>{"TMP/one.pgm", 1}, {"TMP/photos", 2}, {"images:TMP/photos", 2}}) {
-    const Outcome o = run_tandem(words(concat("predict MODELS/lenet.onnx --data ", data, " --loss softmax-cross-entropy --output TMP/p.csv"), folder.text()));
+    const Outcome o = run_tandem(
+        words(concat("predict MODELS/lenet.onnx --data ", data, " --loss softmax-cross-entropy --output TMP/p.csv"), folder.text()));
     ASSERT_EQ(o.code, 0) << data << o.err;
     const std::vector<std::string> lines = lines_of(contents(folder / "p.csv"));
     ASSERT_EQ(lines.size(), rows + 1) << data;
@@ -119,7 +129,9 @@ TEST(Predict, TakesAFileAndAFolderWithoutClasses) {
 }
 
 TEST(Probabilities, AreReadByTheValues) {
-  const auto read = [](std::vector<float> values) { return probabilities_of(Tensor::of<float>(Shape{1, std::ssize(values)}, std::span<const float>(values))); };
+  const auto read = [](std::vector<float> values) {
+    return probabilities_of(Tensor::of<float>(Shape{1, std::ssize(values)}, std::span<const float>(values)));
+  };
   EXPECT_EQ(read({0.25F, 0.75F}).how, "probabilities");
   const Probabilities logs = read({std::log(0.25F), std::log(0.75F)});
   EXPECT_EQ(logs.how, "logarithms of probabilities");
@@ -132,22 +144,37 @@ TEST(Probabilities, AreReadByTheValues) {
 
 TEST(Config, IsReadFromAnotherFolder) {
   const TemporaryFolder folder;
-  folder.write("m.onnx", test::Model().input("x", "N,2").add(test::filled_tensor("w", {2, 3})).add(test::node("MatMul", {"x", "w"}, {"y"})).output("y").bytes());
+  folder.write("m.onnx", test::Model()
+                             .input("x", "N,2")
+                             .add(test::filled_tensor("w", {2, 3}))
+                             .add(test::node("MatMul", {"x", "w"}, {"y"}))
+                             .output("y")
+                             .bytes());
   std::string table = "a,b,label\n";
   for (int i = 0; i < 24; ++i) table += concat(i, ',', -i, ',', i % 3, '\n');
   folder.write("t.csv", table);
-  const Outcome first = Process::shell(folder, "run", "TANDEM train m.onnx --data csv:t.csv --no-autotune --run-dir runs/a --output o.onnx --quiet").wait();
+  const Outcome first =
+      Process::shell(folder, "run", "TANDEM train m.onnx --data csv:t.csv --no-autotune --run-dir runs/a --output o.onnx --quiet").wait();
   ASSERT_EQ(first.code, 0) << first.err;
-  const Outcome other = Process::shell(folder, "run", "mkdir elsewhere && cd elsewhere && TANDEM evaluate --config ../runs/a/config.json").wait();
+  const Outcome other =
+      Process::shell(folder, "run", "mkdir elsewhere && cd elsewhere && TANDEM evaluate --config ../runs/a/config.json").wait();
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_NE(other.err.find("its relative paths are taken from "), std::string::npos) << other.err;
-  EXPECT_EQ(other.out.substr(other.out.find(": ")), Process::shell(folder, "again", "TANDEM evaluate --config runs/a").wait().out.substr(std::string("csv:t.csv, train").size()))
+  EXPECT_EQ(other.out.substr(other.out.find(": ")),
+            Process::shell(folder, "again", "TANDEM evaluate --config runs/a").wait().out.substr(std::string("csv:t.csv, train").size()))
       << "the same numbers";
 }
 
 TEST(SeveralLosses, NameTheLabelsThatAreMissing) {
   const TemporaryFolder folder;
-  folder.write("m.onnx", test::Model().input("x", "N,2").add(test::filled_tensor("w", {2, 3})).add(test::node("MatMul", {"x", "w"}, {"a"})).add(test::node("Relu", {"a"}, {"b"})).output("a").output("b").bytes());
+  folder.write("m.onnx", test::Model()
+                             .input("x", "N,2")
+                             .add(test::filled_tensor("w", {2, 3}))
+                             .add(test::node("MatMul", {"x", "w"}, {"a"}))
+                             .add(test::node("Relu", {"a"}, {"b"}))
+                             .output("a")
+                             .output("b")
+                             .bytes());
   folder.write("t.csv", "p,q\n1,2\n3,4\n");
   const Outcome o = run_tandem(words("train TMP/m.onnx --data csv:TMP/t.csv,x=p,q --loss a=mse,b=mse --output TMP/o.onnx", folder.text()));
   EXPECT_EQ(o.code, 4) << o.err;

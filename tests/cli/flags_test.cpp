@@ -41,7 +41,8 @@ TEST(Flags, NoTextOfAUsersIsRewritten) {
     const std::string model = (where / "model.onnx").string(), trained = (where / "trained.onnx").string();
     test::write_file(model, m.output(name).bytes());
     const auto json = [](const std::string& text) { return Json(text).dump(); };
-    const Outcome train = run_tandem({"train", model, "--data", "random,samples=4", "--epochs", "1", "--batch-size", "2", "--output", trained, "--json"});
+    const Outcome train =
+        run_tandem({"train", model, "--data", "random,samples=4", "--epochs", "1", "--batch-size", "2", "--output", trained, "--json"});
     EXPECT_EQ(train.code, 0) << train.err;
     EXPECT_NE(train.out.find(json(trained)), std::string::npos) << train.out;
     const Outcome plan = run_tandem({"plan", model, "--format", "json"}), summary = run_tandem({"summary", model, "--weights", "--json"});
@@ -53,14 +54,21 @@ TEST(Flags, NoTextOfAUsersIsRewritten) {
     EXPECT_NE(missing.out.find(json(gone).substr(1, json(gone).size() - 2)), std::string::npos) << missing.out;
     const Outcome value = run_tandem({"plan", model, "--loss-on", name + "?", "--json"});
     EXPECT_EQ(value.code, 2) << value.err;
-    EXPECT_NE(value.out.find(concat("--loss-on ", json(name + "?").substr(1, json(name + "?").size() - 2))), std::string::npos) << value.out;
+    EXPECT_NE(value.out.find(concat("--loss-on ", json(name + "?").substr(1, json(name + "?").size() - 2))), std::string::npos)
+        << value.out;
   }
 }
 
 // By the rule, and by a row that says so; the row that says so counts.
 TEST(Flags, AreFoundByTheFieldsThatTheySet) {
-  for (const auto& [field, flag] : std::map<std::string, std::string>{{"loss_on", "--loss-on"}, {"batch", "--batch-size"}, {"checkpoint_steps", "--checkpoint-every"},
-                                                                      {"learning_rate", "--lr"}, {"dims", "--dim"}, {"outputs", "--outputs"}, {"cut", "--cut"}, {"loss on", ""}})
+  for (const auto& [field, flag] : std::map<std::string, std::string>{{"loss_on", "--loss-on"},
+                                                                      {"batch", "--batch-size"},
+                                                                      {"checkpoint_steps", "--checkpoint-every"},
+                                                                      {"learning_rate", "--lr"},
+                                                                      {"dims", "--dim"},
+                                                                      {"outputs", "--outputs"},
+                                                                      {"cut", "--cut"},
+                                                                      {"loss on", ""}})
     EXPECT_EQ(program_word(field), flag) << field;
   EXPECT_EQ(flag_of(cut_command(), "cut"), "--at");
 }
@@ -94,11 +102,13 @@ TEST(Flags, ThatTheProgramNamesAreThere) {
 // Messages stand in string literals; comments may speak of flags.
 TEST(Flags, EveryOptionThatALibrarysMessageNamesHasOne) {
   namespace fs = std::filesystem;
-  const std::regex literal("\"((\\\\.|[^\"\\\\\n])*)\""), spelled("(^|[ (])(--[a-z]|option [a-z_]+)"), option("[^a-z_]option\\(\"([a-z_]+)\"\\)");
+  const std::regex literal("\"((\\\\.|[^\"\\\\\n])*)\""), spelled("(^|[ (])(--[a-z]|option [a-z_]+)"),
+      option("[^a-z_]option\\(\"([a-z_]+)\"\\)");
   int named = 0;
   for (const char* folder : {"graph", "importer", "kernels", "planner", "ranks", "runtime", "trainer"})
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(TANDEM_SOURCE_DIR) / folder)) {
-      if (entry.path().extension() != ".cpp" || entry.path().filename() == "compiler.cpp") continue;  // CUDA's compiler has flags of its own
+      // CUDA's compiler has flags of its own
+      if (entry.path().extension() != ".cpp" || entry.path().filename() == "compiler.cpp") continue;
       const std::string source = read_file(entry.path());
       for (auto at = std::sregex_iterator(source.begin(), source.end(), literal); at != std::sregex_iterator(); ++at)
         EXPECT_FALSE(std::regex_search((*at)[1].str(), spelled)) << entry.path() << ": " << (*at)[1];

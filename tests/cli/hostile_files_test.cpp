@@ -34,7 +34,8 @@ void expect_small(const std::string& line, const TemporaryFolder& folder, const 
 void expect_small_model(const std::string& file, const TemporaryFolder& folder) {
   expect_small("plan " + file + " --quiet --batch-size 4", folder, {0, 3});
   expect_small("summary " + file, folder, {0, 3});
-  expect_small("train " + file + " --data random,samples=4 --batch-size 4 --steps 1 --no-autotune --quiet --output TMP/out.onnx", folder, {0, 3, 4});
+  expect_small("train " + file + " --data random,samples=4 --batch-size 4 --steps 1 --no-autotune --quiet --output TMP/out.onnx", folder,
+               {0, 3, 4});
 }
 
 TEST(HostileFiles, OfTheTestMaterialEndAtOnce) {
@@ -74,7 +75,8 @@ TEST(HostileFiles, BombsEndAtOnce) {
   Model nodes = classifier("");
   for (int i = 0; i < 17; ++i) {
     const std::string next = concat("F", i + 1);
-    nodes.add(test::function(concat("F", i), {"a"}, {"c"}, {node(next, {"a"}, {"b"}, {}, test::function_domain), node(next, {"b"}, {"c"}, {}, test::function_domain)}));
+    nodes.add(test::function(concat("F", i), {"a"}, {"c"},
+                             {node(next, {"a"}, {"b"}, {}, test::function_domain), node(next, {"b"}, {"c"}, {}, test::function_domain)}));
   }
   nodes.add(test::function("F17", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})})).add(node("F0", {"p"}, {"y"}, {}, test::function_domain));
   expect_small_model(write("nodes.onnx", nodes), folder);
@@ -125,7 +127,8 @@ TEST(HostileFiles, NamesCannotSpeakToTheTerminal) {
   test::write_file(folder / "bad.onnx", m.bytes());
   m.proto.mutable_graph()->mutable_node(2)->set_op_type("Identity");
   test::write_file(folder / "good.onnx", m.bytes());
-  for (const char* line : {"plan TMP/bad.onnx", "summary TMP/bad.onnx", "summary TMP/good.onnx", "plan TMP/good.onnx", "summary TMP/good.onnx --json"}) {
+  for (const char* line :
+       {"plan TMP/bad.onnx", "summary TMP/bad.onnx", "summary TMP/good.onnx", "plan TMP/good.onnx", "summary TMP/good.onnx --json"}) {
     const Outcome o = run_tandem(words(line, folder.text()));
     for (const std::string& text : {o.out, o.err}) {
       EXPECT_EQ(text.find_first_of("\x1b\x9b\r"), std::string::npos) << line << ": " << text;

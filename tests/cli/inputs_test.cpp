@@ -91,7 +91,8 @@ TEST(InputOptions, AreRememberedByTheTrainedFile) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Outcome measured = run("evaluate TMP/o.onnx" + plain);
   EXPECT_EQ(measured.code, 0) << measured.err;
-  EXPECT_NE(measured.err.find("note: set is s=1|2|3|0.5, as the model was trained (--set overrules it)"), std::string::npos) << measured.err;
+  EXPECT_NE(measured.err.find("note: set is s=1|2|3|0.5, as the model was trained (--set overrules it)"), std::string::npos)
+      << measured.err;
   const Outcome resumed = run("train --resume --run-dir TMP/run --epochs 2");
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }

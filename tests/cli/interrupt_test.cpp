@@ -15,8 +15,11 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 // Kernels of a large model are timed for long: no times are kept here.
-const std::string slow_to_plan = "train MODELS/resnet50.onnx --data random,samples=32 --batch-size 16 --tuning-cache TMP/kernels.cache --output TMP/out.onnx ";
-const std::string forever = "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --epochs 1000000 --json --output TMP/out.onnx ";
+const std::string slow_to_plan =
+    "train MODELS/resnet50.onnx --data random,samples=32 --batch-size 16 --tuning-cache TMP/kernels.cache --output TMP/out.onnx ";
+const std::string forever =
+    "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --epochs 1000000 --json --output "
+    "TMP/out.onnx ";
 
 struct Row {
   int signal, code;
@@ -117,12 +120,18 @@ TEST_P(Pipes, ThatNobodyReadsEndNothing) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Rows, Pipes,
-    testing::Values(PipeRow{"train", "{ sleep 0.1; TANDEM train MODELS/mlp.onnx --data synthetic:digits,train=100,test=20 --init he-normal --no-autotune --json --quiet --epochs 2 --output TMP/o.onnx; "
-                                     "echo $? > TMP/code; } | true; test -s TMP/o.onnx || echo none >&2", 0},
+    testing::Values(PipeRow{"train",
+                            "{ sleep 0.1; TANDEM train MODELS/mlp.onnx --data synthetic:digits,train=100,test=20 --init he-normal "
+                            "--no-autotune --json --quiet --epochs 2 --output TMP/o.onnx; "
+                            "echo $? > TMP/code; } | true; test -s TMP/o.onnx || echo none >&2",
+                            0},
                     PipeRow{"summary", "{ sleep 0.1; TANDEM summary MODELS/resnet50.onnx; echo $? > TMP/code; } | true", 0},
                     PipeRow{"plan", "{ sleep 0.1; TANDEM plan MODELS/lenet.onnx --quiet; echo $? > TMP/code; } | true", 0},
                     // A full disk is something else.
-                    PipeRow{"full", "TANDEM summary MODELS/lenet.onnx >/dev/full 2>TMP/said; echo $? >TMP/code; grep -q 'could not be written' TMP/said || echo silent >&2", 7}),
+                    PipeRow{"full",
+                            "TANDEM summary MODELS/lenet.onnx >/dev/full 2>TMP/said; echo $? >TMP/code; grep -q 'could not be written' "
+                            "TMP/said || echo silent >&2",
+                            7}),
     [](const auto& row) { return std::string(row.param.name); });
 
 // Its epoch's checkpoint is there before, and what was left out is made up when the run goes on.
@@ -131,7 +140,8 @@ TEST(SignalsInAValidation, BreakItOff) {
   const std::string line =
       "train MODELS/mini_googlenet.onnx --data random,samples=1000 --validation-split 0.98 --batch-size 4 --no-autotune --keep best ";
   const auto start = [&](const std::string& rest) {
-    return Process(folder, "tandem", words(rest, folder.text()), {{"OMP_WAIT_POLICY", "passive"}});  // threads that spin are slow beside other tests
+    // threads that spin are slow beside other tests
+    return Process(folder, "tandem", words(rest, folder.text()), {{"OMP_WAIT_POLICY", "passive"}});
   };
   Process process = start(line + "--run-dir TMP/run --output TMP/out.onnx");
   wait_for_file(folder / "run/last.checkpoint");
@@ -194,7 +204,11 @@ TEST(AStepOfMinutes, IsGivenUpAfterASignal) {
 TEST(TheSecondSignal, EndsAtOnce) {
   const TemporaryFolder folder;
   // Steps that take a while.
-  Process process(folder, "tandem", words("train MODELS/resnet50.onnx --data random,samples=16 --batch-size 16 --no-autotune --epochs 99 --json --output TMP/out.onnx", folder.text()), {{"OMP_WAIT_POLICY", "passive"}});
+  Process process(
+      folder, "tandem",
+      words("train MODELS/resnet50.onnx --data random,samples=16 --batch-size 16 --no-autotune --epochs 99 --json --output TMP/out.onnx",
+            folder.text()),
+      {{"OMP_WAIT_POLICY", "passive"}});
   process.wait_for_output("\"event\":\"step\"");
   process.signal(SIGINT);
   process.wait_for_message("a second signal ends at once");

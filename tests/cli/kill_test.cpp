@@ -106,7 +106,8 @@ TEST_P(RandomKills, CostNoBit) {
       if (o.code == 0) break;
       resumed += step > 0;
       // Ranks that have lost their starter may still be ending, and write their checkpoint; nothing else refuses the folder.
-      const bool refused = o.err.find("a run is going on there (process ") != std::string::npos || o.err.find("holds a run: --resume") != std::string::npos;
+      const bool refused =
+          o.err.find("a run is going on there (process ") != std::string::npos || o.err.find("holds a run: --resume") != std::string::npos;
       ASSERT_TRUE(o.code == 137 || o.code == 6 || refused) << o.code << ' ' << o.err;
       if (refused) {
         ASSERT_LT(++waits, 200) << "ranks go on without their starter";
@@ -117,7 +118,8 @@ TEST_P(RandomKills, CostNoBit) {
     EXPECT_EQ(run.leftovers(), std::vector<std::string>());
     step = 0;
   }
-  std::cout << row.name << ": " << kills << " kills in " << runs << " runs, " << resumed << " starts from a checkpoint, TANDEM_SEED=" << seed << '\n';
+  std::cout << row.name << ": " << kills << " kills in " << runs << " runs, " << resumed
+            << " starts from a checkpoint, TANDEM_SEED=" << seed << '\n';
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, RandomKills,
@@ -169,7 +171,8 @@ TEST_P(TwoRunsInOneFolder, OfTwoStartedAtOnceOneTrains) {
   if (won.code != 0) std::swap(won, refused);
   EXPECT_EQ(won.code, 0) << won.err;
   // 2: it came when the other was through.
-  EXPECT_TRUE(refused.code == 7 || (refused.code == 2 && refused.err.find("holds a run") != std::string::npos)) << refused.code << ' ' << refused.err;
+  EXPECT_TRUE(refused.code == 7 || (refused.code == 2 && refused.err.find("holds a run") != std::string::npos))
+      << refused.code << ' ' << refused.err;
   EXPECT_TRUE(run.result() == whole.result()) << "other results";
   EXPECT_EQ(run.leftovers(), std::vector<std::string>());
 }

@@ -119,7 +119,11 @@ TEST_P(DataMemory, IsThatOfBatchesWhateverTheNumberOfSamples) {
   std::int64_t peaks[2];
   for (const int i : {0, 1}) {
     const std::string data = write_data(folder, GetParam(), i == 0 ? 150 : 600);
-    const Child child = run_program(words(concat("train TMP/m.onnx --data ", data, " --batch-size 8 --workers 2 --lr 1e-6 --no-autotune --quiet --run-dir none --output TMP/t.onnx"), folder.text()), folder.text() + "/log");
+    const Child child =
+        run_program(words(concat("train TMP/m.onnx --data ", data,
+                                 " --batch-size 8 --workers 2 --lr 1e-6 --no-autotune --quiet --run-dir none --output TMP/t.onnx"),
+                          folder.text()),
+                    folder.text() + "/log");
     ASSERT_TRUE(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0) << child.status;
     peaks[i] = child.peak_bytes;
   }

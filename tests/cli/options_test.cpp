@@ -83,16 +83,19 @@ TEST(Options, TextsBecomeValuesOfTheirType) {
     std::function<void(const Arguments&)> read;
   };
   const auto batch = [](const Arguments& a) { a[flags.batch_size]; };
-  for (const Row& row : {Row{"--batch-size 0", "--batch-size 0: expected 1 to 64", batch}, Row{"--batch-size 65", "--batch-size 65: expected 1 to 64", batch},
-                         Row{"--batch-size 2.5", "--batch-size: '2.5' is not a whole number", batch},
-                         Row{"--share 0", "--share 0: expected more than 0", [](const Arguments& a) { a[flags.share]; }},
-                         Row{"--momentum x", "--momentum: 'x' is not a number", [](const Arguments& a) { a[flags.momentum]; }},
-                         Row{"--colour gren", "--colour 'gren': expected red or green, did you mean 'green'?", [](const Arguments& a) { a[flags.colour]; }}})
+  for (const Row& row :
+       {Row{"--batch-size 0", "--batch-size 0: expected 1 to 64", batch},
+        Row{"--batch-size 65", "--batch-size 65: expected 1 to 64", batch},
+        Row{"--batch-size 2.5", "--batch-size: '2.5' is not a whole number", batch},
+        Row{"--share 0", "--share 0: expected more than 0", [](const Arguments& a) { a[flags.share]; }},
+        Row{"--momentum x", "--momentum: 'x' is not a number", [](const Arguments& a) { a[flags.momentum]; }},
+        Row{"--colour gren", "--colour 'gren': expected red or green, did you mean 'green'?", [](const Arguments& a) { a[flags.colour]; }}})
     expect_error(ExitCode::usage, row.says, [&] { row.read(parse(row.given)); });
 }
 
 TEST(Options, OfOneCallAreNotKept) {
-  const Json kept = parse("m.onnx --again --quiet --lr 2").resolved(), alike = parse("m.onnx --again --quiet --lr 2").resolved(is_alike_on_ranks);
+  const Json kept = parse("m.onnx --again --quiet --lr 2").resolved(),
+             alike = parse("m.onnx --again --quiet --lr 2").resolved(is_alike_on_ranks);
   EXPECT_EQ(kept.find("again"), nullptr);
   EXPECT_NE(kept.find("quiet"), nullptr);
   EXPECT_NE(kept.find("lr"), nullptr);

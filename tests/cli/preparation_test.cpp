@@ -51,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(All, Early,
 TEST(EarlyDevices, ThatAreNotThere) {
   const TemporaryFolder folder;
   const int count = cpu_backend().device_count();
-  const Outcome o = run_tandem(words(concat("train MODELS/lenet.onnx --data npz:TMP/none.npz --output TMP/o.onnx --devices cpu:", count), folder.text()));
+  const Outcome o =
+      run_tandem(words(concat("train MODELS/lenet.onnx --data npz:TMP/none.npz --output TMP/o.onnx --devices cpu:", count), folder.text()));
   EXPECT_EQ(o.code, 5) << o.err;
   EXPECT_NE(o.err.find(concat("device cpu:", count, " cannot be used: there are ", count, " cpu devices")), std::string::npos) << o.err;
 }
@@ -88,19 +89,27 @@ TEST(Preparation, IsKeptInTheFileAndUsed) {
   const std::string data = " --data npz:TMP/d.npz --no-autotune ";
   const Outcome trained = run_tandem(words("train TMP/m.onnx" + data + "--normalize 0.1,0.25 --output TMP/t.onnx --quiet", folder.text()));
   ASSERT_EQ(trained.code, 0) << trained.err;
-  EXPECT_EQ(ModelFile::read(folder / "t.onnx").metadata(), (std::map<std::string, std::string>{{"tandem.loss", "softmax-cross-entropy"}, {"tandem.normalize", "0.1,0.25"}}));
+  EXPECT_EQ(ModelFile::read(folder / "t.onnx").metadata(),
+            (std::map<std::string, std::string>{{"tandem.loss", "softmax-cross-entropy"}, {"tandem.normalize", "0.1,0.25"}}));
 
-  const auto evaluated = [&](const std::string& rest) { return run_tandem(words("evaluate TMP/t.onnx --data npz:TMP/d.npz --json " + rest, folder.text())); };
+  const auto evaluated = [&](const std::string& rest) {
+    return run_tandem(words("evaluate TMP/t.onnx --data npz:TMP/d.npz --json " + rest, folder.text()));
+  };
   const auto loss = [&](const std::string& rest) { return Json::parse(evaluated(rest).out).at("loss").number(); };
   const double given = loss("--normalize 0.1,0.25"), none = loss("--normalize none");
   EXPECT_NE(given, none);
   EXPECT_EQ(loss(""), given);
-  EXPECT_NE(evaluated("").err.find("note: normalize is 0.1,0.25, as the model was trained (--normalize overrules it, none for none)"), std::string::npos) << evaluated("").err;
+  EXPECT_NE(evaluated("").err.find("note: normalize is 0.1,0.25, as the model was trained (--normalize overrules it, none for none)"),
+            std::string::npos)
+      << evaluated("").err;
   EXPECT_EQ(evaluated("--normalize 0.1,0.25").err.find("as the model was trained"), std::string::npos);
 
   // predict, and training further.
   for (const char* how : {"", "--normalize none"})
-    ASSERT_EQ(run_tandem(words(concat("predict TMP/t.onnx --data npz:TMP/d.npz --output TMP/p", *how ? "2" : "1", ".npy ", how), folder.text())).code, 0);
+    ASSERT_EQ(
+        run_tandem(words(concat("predict TMP/t.onnx --data npz:TMP/d.npz --output TMP/p", *how ? "2" : "1", ".npy ", how), folder.text()))
+            .code,
+        0);
   EXPECT_NE(read_file(folder / "p1.npy"), read_file(folder / "p2.npy"));
   const Outcome on = run_tandem(words("train TMP/t.onnx" + data + "--output TMP/t2.onnx", folder.text()));
   EXPECT_NE(on.err.find("note: normalize is 0.1,0.25"), std::string::npos) << on.err;
@@ -115,7 +124,9 @@ TEST(Preparation, OfTheLossIsUsed) {
   const TemporaryFolder folder;
   folder.write("m.onnx", linear(test::float_tensor("w", {4, 3}, some)).bytes());
   folder.write("d.npz", npz({{"x", ramp({6, 4})}, {"y", ramp({6, 3})}}));
-  ASSERT_EQ(run_tandem(words("train TMP/m.onnx --data npz:TMP/d.npz --no-autotune --loss mse --output TMP/t.onnx --quiet", folder.text())).code, 0);
+  ASSERT_EQ(
+      run_tandem(words("train TMP/m.onnx --data npz:TMP/d.npz --no-autotune --loss mse --output TMP/t.onnx --quiet", folder.text())).code,
+      0);
   const Outcome by_file = run_tandem(words("evaluate TMP/t.onnx --data npz:TMP/d.npz", folder.text()));
   const Outcome by_option = run_tandem(words("evaluate TMP/t.onnx --data npz:TMP/d.npz --loss mse", folder.text()));
   EXPECT_EQ(by_file.out, by_option.out);
@@ -154,7 +165,8 @@ TEST(Preparation, TellsOfMetricsThatNothingMeasures) {
   const auto told = [&](const std::string& rest) {
     return run_tandem(words("train TMP/m.onnx --data npz:TMP/d.npz --dry-run --quiet " + rest, folder.text())).err;
   };
-  EXPECT_EQ(told("--metrics f1"), "warning: --metrics f1: they are measured on validation data, and there is none (--validation-split 0.1 holds a tenth out)\n");
+  EXPECT_EQ(told("--metrics f1"),
+            "warning: --metrics f1: they are measured on validation data, and there is none (--validation-split 0.1 holds a tenth out)\n");
   EXPECT_EQ(told("--metrics f1 --validation-split 0.5"), "");
 }
 
@@ -165,7 +177,8 @@ TEST(Templates, WithoutWeightsStartByThemselves) {
     folder.write("m.onnx", linear(w).bytes());
     return run_tandem(words("train TMP/m.onnx --data npz:TMP/d.npz --no-autotune --output TMP/t.onnx " + options, folder.text())).err;
   };
-  const std::string line = "note: the template holds no trained weights: they start as glorot-uniform (--init names another, --init keep takes the template's)";
+  const std::string line =
+      "note: the template holds no trained weights: they start as glorot-uniform (--init names another, --init keep takes the template's)";
   EXPECT_NE(said(test::dims_only("w", {4, 3})).find(line), std::string::npos);
   EXPECT_NE(said(test::filled_tensor("w", {4, 3}, 0)).find(line), std::string::npos);
   EXPECT_EQ(said(test::float_tensor("w", {4, 3}, some)).find("no trained weights"), std::string::npos);
@@ -174,7 +187,10 @@ TEST(Templates, WithoutWeightsStartByThemselves) {
   EXPECT_EQ(kept.find("no trained weights"), std::string::npos);
   EXPECT_NE(kept.find("all values are alike in w"), std::string::npos) << kept;
   // With a rectifier, and trained without a word about it.
-  const Outcome lenet = run_tandem(words("train MODELS/lenet.onnx --data synthetic:digits,train=600,test=100 --lr 0.05 --momentum 0.9 --epochs 4 --no-autotune --output TMP/t.onnx --json", folder.text()));
+  const Outcome lenet =
+      run_tandem(words("train MODELS/lenet.onnx --data synthetic:digits,train=600,test=100 --lr 0.05 --momentum 0.9 --epochs 4 "
+                       "--no-autotune --output TMP/t.onnx --json",
+                       folder.text()));
   EXPECT_NE(lenet.err.find("they start as he-normal"), std::string::npos) << lenet.err;
   const std::string last = lenet.out.substr(lenet.out.rfind('\n', lenet.out.size() - 2) + 1);
   EXPECT_GT(Json::parse(last).at("accuracy").number(), 0.5) << last;
@@ -183,7 +199,12 @@ TEST(Templates, WithoutWeightsStartByThemselves) {
 TEST(Arrays, AreFoundByTheInputsNames) {
   const TemporaryFolder folder;
   test::Model m;
-  m.input("x", "N,4").input("z", "N,4").add(test::node("Sub", {"x", "z"}, {"d"})).add(test::float_tensor("w", {4, 3}, some)).add(test::node("MatMul", {"d", "w"}, {"y"})).output("y");
+  m.input("x", "N,4")
+      .input("z", "N,4")
+      .add(test::node("Sub", {"x", "z"}, {"d"}))
+      .add(test::float_tensor("w", {4, 3}, some))
+      .add(test::node("MatMul", {"d", "w"}, {"y"}))
+      .output("y");
   folder.write("m.onnx", m.bytes());
   const Tensor zeros(TensorType{DType::float32, {6, 4}});
   const auto loss = [&](const std::vector<std::pair<std::string, Tensor>>& arrays) {
@@ -194,7 +215,9 @@ TEST(Arrays, AreFoundByTheInputsNames) {
   EXPECT_NE(loss({{"x", ramp({6, 4})}, {"z", zeros}, {"y", labels}}), loss({{"x", zeros}, {"z", ramp({6, 4})}, {"y", labels}}));
   EXPECT_NE(loss({{"x", zeros}, {"y", labels}}).find("no array z for the model's input 'z'"), std::string::npos);
   EXPECT_NE(loss({{"a", zeros}, {"y", labels}}).find("expected arrays x, z and y"), std::string::npos);
-  EXPECT_NE(loss({{"x", zeros}, {"z", zeros}, {"y", labels}, {"class_weight", zeros}}).find("holds class_weight, which is no array of samples"), std::string::npos);
+  EXPECT_NE(
+      loss({{"x", zeros}, {"z", zeros}, {"y", labels}, {"class_weight", zeros}}).find("holds class_weight, which is no array of samples"),
+      std::string::npos);
 }
 
 TEST(Evaluate, ReadsTheFilesItUsesAndNoOthers) {
@@ -204,7 +227,9 @@ TEST(Evaluate, ReadsTheFilesItUsesAndNoOthers) {
     folder.write(stem + "-images-idx3-ubyte", header + std::string(2 * 28 * 28, 'a'));
     folder.write(stem + "-labels-idx1-ubyte", label_header + std::string("\1\2", 2));
   };
-  const auto evaluated = [&](const std::string& rest) { return run_tandem(words("evaluate MODELS/lenet.onnx --data idx:TMP " + rest, folder.text())); };
+  const auto evaluated = [&](const std::string& rest) {
+    return run_tandem(words("evaluate MODELS/lenet.onnx --data idx:TMP " + rest, folder.text()));
+  };
   write("t10k");
   EXPECT_NE(evaluated("").out.find(", test: 2 samples"), std::string::npos) << evaluated("").err;
   folder.write("train-images-idx3-ubyte", "broken");

@@ -76,7 +76,8 @@ Process Process::shell(const TemporaryFolder& folder, const std::string& name, s
   for (const auto& [word, path] : {std::pair<std::string, std::string>{"MODELS", std::string(TANDEM_SOURCE_DIR) + "/models"},
                                    {"TMP", folder.text()},
                                    {"TANDEM", TANDEM_PROGRAM}})
-    for (std::size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + path.size())) line.replace(at, word.size(), path);
+    for (std::size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + path.size()))
+      line.replace(at, word.size(), path);
   std::map<std::string, std::string> environment;
   if (line.find("--run-dir") == std::string::npos && line.find("--config") == std::string::npos) environment["TANDEM_RUN_DIR"] = "none";
   return {folder, name, {"-c", line}, environment, "/bin/sh"};

@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-const ProgressPart training[] = {{"epoch 1", 3}, {"step 47/282", 0}, {"loss 0.5304", 1}, {"accuracy 82.40%", 4}, {"7521 samples/s", 5}, {"4s left", 2}};
+const ProgressPart training[] = {{"epoch 1", 3},         {"step 47/282", 0},    {"loss 0.5304", 1},
+                                 {"accuracy 82.40%", 4}, {"7521 samples/s", 5}, {"4s left", 2}};
 
 struct Row {
   int columns;

@@ -11,11 +11,13 @@
 namespace tandem::rank_tests {
 
 inline const std::string digits = "--data synthetic:digits,train=150,test=40 --no-autotune --init he-normal ";
-inline const std::string forever = "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --batch-size 64 "
-                                   "--epochs 1000000 --output TMP/out.onnx ";
+inline const std::string forever =
+    "train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --batch-size 64 "
+    "--epochs 1000000 --output TMP/out.onnx ";
 
 // Kernels of a large model are timed for long: no times are kept here.
-inline const std::string slow_to_plan = "train MODELS/resnet50.onnx --data random,samples=32 --batch-size 16 --tuning-cache TMP/kernels.cache --output TMP/out.onnx ";
+inline const std::string slow_to_plan =
+    "train MODELS/resnet50.onnx --data random,samples=32 --batch-size 16 --tuning-cache TMP/kernels.cache --output TMP/out.onnx ";
 
 inline Process start_rank(const TemporaryFolder& folder, const test::RankAddress& address, int rank, int ranks, const std::string& line) {
   return {folder, concat("rank", rank), words(line, folder.text()),
@@ -43,7 +45,8 @@ inline std::string results(const std::string& lines) {
   for (std::string line; std::getline(stream, line);) {
     const Json event = Json::parse(line);
     for (const auto& [key, value] : event.object())
-      if (key != "hash" && key != "output" && key.find("second") == std::string::npos && key.find("bytes") == std::string::npos && key != "devices" && key != "waiting_share")
+      if (key != "hash" && key != "output" && key.find("second") == std::string::npos && key.find("bytes") == std::string::npos &&
+          key != "devices" && key != "waiting_share")
         text += concat(key, ' ', value.dump(), ", ");
     text += '\n';
   }

@@ -17,13 +17,15 @@ TEST(RanksInTrouble, OneThatIsKilledIsNamedAndTheCheckpointStays) {
   const std::vector<Outcome> outcomes = wait_all(processes);
   for (const int r : {0, 2}) {
     EXPECT_EQ(outcomes[static_cast<std::size_t>(r)].code, 6);
-    EXPECT_NE(outcomes[static_cast<std::size_t>(r)].err.find("rank 1 has ended"), std::string::npos) << outcomes[static_cast<std::size_t>(r)].err;
+    EXPECT_NE(outcomes[static_cast<std::size_t>(r)].err.find("rank 1 has ended"), std::string::npos)
+        << outcomes[static_cast<std::size_t>(r)].err;
   }
   const std::int64_t step = read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer();
   EXPECT_GE(step, 4);
   // Two ranks may go on where three stopped.
   const test::RankAddress again;
-  std::vector<Process> resumed = start_ranks(folder, again, 2, forever + concat("--devices cpu:0-1 --run-dir TMP/run --resume --steps ", step + 3, ' '));
+  std::vector<Process> resumed =
+      start_ranks(folder, again, 2, forever + concat("--devices cpu:0-1 --run-dir TMP/run --resume --steps ", step + 3, ' '));
   for (const Outcome& o : wait_all(resumed)) EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), step + 3);
   EXPECT_TRUE(std::filesystem::exists(folder / "out.onnx"));
@@ -66,7 +68,8 @@ TEST(RanksInTrouble, AnInterruptOfTheLauncherStopsAll) {
 TEST(RanksInTrouble, TheLauncherPassesOnWhatAsksToEnd) {
   const TemporaryFolder folder;
   for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
-    Process launcher(folder, "launcher", words(concat(forever, "--devices cpu:0-1 --processes 2 --run-dir TMP/run", signal), folder.text()));
+    Process launcher(folder, "launcher",
+                     words(concat(forever, "--devices cpu:0-1 --processes 2 --run-dir TMP/run", signal), folder.text()));
     wait_for_file(folder / concat("run", signal, "/last.checkpoint"));
     launcher.signal(signal);
     const Outcome o = launcher.wait();
@@ -101,7 +104,9 @@ TEST(RanksInTrouble, AnInterruptOfOneThatWaitsForThePlanEndsAll) {
   EXPECT_EQ(outcomes[1].code, 143) << outcomes[1].err;
   EXPECT_EQ(outcomes[0].code, 6) << outcomes[0].err;
   // On a busy machine rank 1 may get the signal before it hears of any: then it has ended.
-  EXPECT_TRUE(outcomes[0].err.find("error: rank 1: stopped by a signal") != std::string::npos || outcomes[0].err.find("error: rank 1 has ended") != std::string::npos) << outcomes[0].err;
+  EXPECT_TRUE(outcomes[0].err.find("error: rank 1: stopped by a signal") != std::string::npos ||
+              outcomes[0].err.find("error: rank 1 has ended") != std::string::npos)
+      << outcomes[0].err;
   EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
 }
 
@@ -149,7 +154,9 @@ TEST_P(RanksUnlike, AreRefusedByName) {
   const TemporaryFolder folder;
   const test::RankAddress address;
   const std::string options = forever.substr(forever.find(" --")) + "--devices cpu:0-1 --rank-timeout 4 ";
-  const auto line = [&](const std::string& model, const std::string& own) { return concat("train MODELS/", model, ".onnx ", options, own); };
+  const auto line = [&](const std::string& model, const std::string& own) {
+    return concat("train MODELS/", model, ".onnx ", options, own);
+  };
   std::vector<Process> processes;
   processes.push_back(start_rank(folder, address, 0, 2, line("mlp", "")));
   processes.push_back(start_rank(folder, address, 1, 2, line(GetParam().model_of_rank_1, GetParam().of_rank_1)));
@@ -183,8 +190,9 @@ TEST(RanksInTrouble, ThatWriteToOneTerminalSayTheCauseOnce) {
   const test::RankAddress address;
   std::vector<Process> processes;
   for (int r = 0; r < 3; ++r)
-    processes.emplace_back(folder, concat("rank", r), words(forever + "--devices cpu:0-2 --run-dir TMP/run ", folder.text()),
-                           std::map<std::string, std::string>{{"PMI_RANK", text_of(r)}, {"PMI_SIZE", "3"}, {"TANDEM_ADDRESS", address.text()}});
+    processes.emplace_back(
+        folder, concat("rank", r), words(forever + "--devices cpu:0-2 --run-dir TMP/run ", folder.text()),
+        std::map<std::string, std::string>{{"PMI_RANK", text_of(r)}, {"PMI_SIZE", "3"}, {"TANDEM_ADDRESS", address.text()}});
   wait_for_file(folder / "run/last.checkpoint");
   processes[1].signal(SIGKILL);
   const std::vector<Outcome> outcomes = wait_all(processes);

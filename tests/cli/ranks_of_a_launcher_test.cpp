@@ -41,7 +41,8 @@ void expect_all_end(const std::vector<int>& ids) {
 
 TEST(RanksOfALauncher, EndWithItAndLeaveNoFiles) {
   const TemporaryFolder folder, temporary;
-  Process launcher(folder, "launcher", words(forever + "--devices cpu:0-2 --run-dir TMP/run --processes 3", folder.text()), {{"TMPDIR", temporary.text()}});
+  Process launcher(folder, "launcher", words(forever + "--devices cpu:0-2 --run-dir TMP/run --processes 3", folder.text()),
+                   {{"TMPDIR", temporary.text()}});
   wait_for_file(folder / "run/last.checkpoint");
   const std::vector<int> ranks = children_of(launcher.id());
   ASSERT_EQ(ranks.size(), 3u);
@@ -54,7 +55,8 @@ TEST(RanksOfALauncher, EndWithItAndLeaveNoFiles) {
 
 TEST(RanksOfALauncher, EndWithACheckpointWhenTheTerminalIsClosed) {
   const TemporaryFolder folder;
-  std::vector<std::string> line = words(concat(TANDEM_PROGRAM, ' ', forever, "--quiet --devices cpu:0-1 --run-dir TMP/run --processes 2"), folder.text());
+  std::vector<std::string> line =
+      words(concat(TANDEM_PROGRAM, ' ', forever, "--quiet --devices cpu:0-1 --run-dir TMP/run --processes 2"), folder.text());
   std::vector<char*> pointers;
   for (std::string& w : line) pointers.push_back(w.data());
   pointers.push_back(nullptr);

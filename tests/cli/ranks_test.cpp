@@ -102,7 +102,8 @@ TEST(RankOptions, ProcessesAreComparedWithTheDevicesFirst) {
       {"--devices tpu:0-1 --processes 2", 5, "tpu"},
   };
   for (const auto& row : rows) {
-    const Outcome o = run_tandem(words(concat("train MODELS/mlp.onnx --data synthetic:digits --output TMP/out.onnx ", row.line), folder.text()));
+    const Outcome o =
+        run_tandem(words(concat("train MODELS/mlp.onnx --data synthetic:digits --output TMP/out.onnx ", row.line), folder.text()));
     EXPECT_EQ(o.code, row.code) << row.line << ": " << o.err;
     EXPECT_NE(o.err.find(row.message), std::string::npos) << o.err;
   }

@@ -14,7 +14,9 @@ namespace fs = std::filesystem;
 const std::string digits = "MODELS/mlp.onnx --data synthetic:digits,train=64,test=16 --no-autotune ";
 
 // As a user calls it: a line that speaks of --run-dir is left without the harness's "none".
-Outcome shell(const TemporaryFolder& folder, const std::string& line) { return Process::shell(folder, "said", ": --run-dir; " + line).wait(); }
+Outcome shell(const TemporaryFolder& folder, const std::string& line) {
+  return Process::shell(folder, "said", ": --run-dir; " + line).wait();
+}
 
 std::size_t widest(const std::string& text) {
   std::size_t most = 0;
@@ -67,11 +69,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Runs, AreListedWithTheirEndsAndCompared) {
   const TemporaryFolder folder;
-  const Outcome o = shell(folder, "TANDEM train " + digits + "--lr 0.05 --epochs 2 && TANDEM train " + digits + "--lr 0.1 && TANDEM train " + digits +
-                                      "--lr 1e12 --epochs 3; cp -r runs/mlp-1 runs/gone; rm runs/gone/end.json; mkdir runs/other");
+  const Outcome o =
+      shell(folder, "TANDEM train " + digits + "--lr 0.05 --epochs 2 && TANDEM train " + digits + "--lr 0.1 && TANDEM train " + digits +
+                        "--lr 1e12 --epochs 3; cp -r runs/mlp-1 runs/gone; rm runs/gone/end.json; mkdir runs/other");
   const Outcome list = shell(folder, "TANDEM runs");
   EXPECT_EQ(list.code, 0) << list.err;
-  for (const char* part : {"run ", "state", "runs/mlp-1  done", "2/2", "runs/mlp-2  done", "runs/mlp-3  failed", "runs/gone   killed", "val_accuracy 0.", " step "})
+  for (const char* part : {"run ", "state", "runs/mlp-1  done", "2/2", "runs/mlp-2  done", "runs/mlp-3  failed", "runs/gone   killed",
+                           "val_accuracy 0.", " step "})
     EXPECT_NE(list.out.find(part), std::string::npos) << part << '\n' << list.out;
   EXPECT_EQ(list.out.find("runs/other"), std::string::npos);
   for (const char* columns : {"60", "100"}) {
@@ -117,7 +121,8 @@ TEST(Runs, LeaveTheirMetricsAsTheyWereMeasured) {
   EXPECT_EQ(line, "step,epoch,loss,accuracy,learning_rate,seconds,samples");
   for (const Json& step : steps) {
     ASSERT_TRUE(std::getline(csv, line));
-    EXPECT_TRUE(line.starts_with(concat(step.at("step").integer(), ',', step.at("epoch").integer(), ',', step.at("loss").number(), ','))) << line;
+    EXPECT_TRUE(line.starts_with(concat(step.at("step").integer(), ',', step.at("epoch").integer(), ',', step.at("loss").number(), ',')))
+        << line;
   }
   EXPECT_FALSE(std::getline(csv, line));
 }
@@ -126,10 +131,18 @@ struct Interval {
   const char *every, *kept, *says;  // step-N.checkpoint of four steps; where it is refused: why
 };
 TEST(CheckpointEvery, TakesStepsAndTimes) {
-  for (const Interval& row : {Interval{"2", "2 4", ""}, {"3", "3 4", ""}, {"1h", "4", ""}, {"0.000001s", "1 2 3 4", ""}, {"5x", "", "--checkpoint-every: "},
-                              {"-1", "", "expected a number of steps, or a time"}, {"0m", "", "expected more than no time"}}) {
+  for (const Interval& row : {Interval{"2", "2 4", ""},
+                              {"3", "3 4", ""},
+                              {"1h", "4", ""},
+                              {"0.000001s", "1 2 3 4", ""},
+                              {"5x", "", "--checkpoint-every: "},
+                              {"-1", "", "expected a number of steps, or a time"},
+                              {"0m", "", "expected more than no time"}}) {
     const TemporaryFolder folder;
-    const Outcome o = run_tandem(words(concat("train ", digits, "--batch-size 16 --keep-checkpoints 9 --run-dir TMP/run --output TMP/o.onnx --checkpoint-every ", row.every), folder.text()));
+    const Outcome o = run_tandem(
+        words(concat("train ", digits, "--batch-size 16 --keep-checkpoints 9 --run-dir TMP/run --output TMP/o.onnx --checkpoint-every ",
+                     row.every),
+              folder.text()));
     EXPECT_EQ(o.code, *row.says ? 2 : 0) << row.every << ": " << o.err;
     EXPECT_NE(o.err.find(row.says), std::string::npos) << o.err;
     std::string kept;
@@ -142,7 +155,8 @@ TEST(CheckpointEvery, TakesStepsAndTimes) {
 TEST(Configurations, MayBeARunsFolder) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_tandem(words("train " + digits + "--run-dir TMP/run --output TMP/o.onnx", folder.text())).code, 0);
-  for (const char* line : {"evaluate --config TMP/run", "predict --config TMP/run --output TMP/y.npy", "plan --config TMP/run --format summary"}) {
+  for (const char* line :
+       {"evaluate --config TMP/run", "predict --config TMP/run --output TMP/y.npy", "plan --config TMP/run --format summary"}) {
     const Outcome o = run_tandem(words(line, folder.text()));
     EXPECT_EQ(o.code, 0) << line << ": " << o.err;
   }
@@ -153,7 +167,9 @@ TEST(Configurations, MayBeARunsFolder) {
 
 // The last line of the output, too, for whoever reads that.
 TEST(JsonErrors, StandOnTheOutput) {
-  for (const auto& [line, code] : {std::pair<const char*, int>{"train nowhere.onnx --data random --json", 7}, {"plan --json --lrr 1 x", 2}, {"runs /nowhere --json", 7}}) {
+  for (const auto& [line, code] : {std::pair<const char*, int>{"train nowhere.onnx --data random --json", 7},
+                                   {"plan --json --lrr 1 x", 2},
+                                   {"runs /nowhere --json", 7}}) {
     const Outcome o = run_tandem(words(line));
     EXPECT_EQ(o.code, code) << line;
     const Json error = Json::parse(o.out);
@@ -167,7 +183,8 @@ TEST(Choices, AreThoseThatNobodyMadeWithTheOptionThatOverrulesEach) {
   const TemporaryFolder folder;
   const Outcome o = run_tandem(words("train " + digits + "--lr 0.3 --dry-run --output TMP/o.onnx", folder.text()));
   ASSERT_EQ(o.code, 0) << o.err;
-  for (const char* part : {"overruled by", "--loss", "softmax-cross-entropy", "classes", "--batch-size", "--normalize", "16 samples", "--epochs"})
+  for (const char* part :
+       {"overruled by", "--loss", "softmax-cross-entropy", "classes", "--batch-size", "--normalize", "16 samples", "--epochs"})
     EXPECT_NE(o.err.find(part), std::string::npos) << part << '\n' << o.err;
   EXPECT_NE(o.err.find("because"), std::string::npos) << "there is room for it in 100 columns: " << o.err;
   EXPECT_EQ(o.err.find("\\x0a"), std::string::npos) << o.err;
@@ -176,7 +193,8 @@ TEST(Choices, AreThoseThatNobodyMadeWithTheOptionThatOverrulesEach) {
   const Json plan = Json::parse(json.out);
   const Json::Array& choices = plan.at("choices").array();
   ASSERT_FALSE(choices.empty());
-  EXPECT_TRUE(std::any_of(choices.begin(), choices.end(), [](const Json& c) { return c.at("option").text() == "--epochs" && c.at("value").text() == "1"; }));
+  EXPECT_TRUE(std::any_of(choices.begin(), choices.end(),
+                          [](const Json& c) { return c.at("option").text() == "--epochs" && c.at("value").text() == "1"; }));
 }
 
 class Pages : public testing::TestWithParam<std::string> {};
@@ -224,8 +242,10 @@ TEST(Help, BeginsWithWhatIsUsedMost) {
 
 TEST(Completion, IsReadByTheShell) {
   const TemporaryFolder folder;
-  const Outcome o = shell(folder, "TANDEM completion bash > c && bash -c 'source ./c; COMP_WORDS=(tandem train --lr-s); COMP_CWORD=2; _tandem; echo \"${COMPREPLY[@]}\"; "
-                                  "COMP_WORDS=(tandem ev); COMP_CWORD=1; _tandem; echo \"${COMPREPLY[@]}\"'");
+  const Outcome o = shell(folder,
+                          "TANDEM completion bash > c && bash -c 'source ./c; COMP_WORDS=(tandem train --lr-s); COMP_CWORD=2; _tandem; "
+                          "echo \"${COMPREPLY[@]}\"; "
+                          "COMP_WORDS=(tandem ev); COMP_CWORD=1; _tandem; echo \"${COMPREPLY[@]}\"'");
   EXPECT_EQ(o.out, "--lr-schedule\nevaluate\n") << o.err;
   EXPECT_EQ(run_tandem({"completion", "csh"}).code, 2);
 }

@@ -17,7 +17,9 @@ struct Outcome {
 
 // Training keeps its run in runs/ by itself; a test that says nothing of it wants none.
 inline std::vector<std::string> without_run_folder(std::vector<std::string> arguments) {
-  const auto decides = [](const std::string& a) { return a.starts_with("--run-dir") || a.starts_with("--config") || a == "--help" || a == "-h"; };
+  const auto decides = [](const std::string& a) {
+    return a.starts_with("--run-dir") || a.starts_with("--config") || a == "--help" || a == "-h";
+  };
   if (!arguments.empty() && arguments[0] == "train" && std::none_of(arguments.begin(), arguments.end(), decides))
     arguments.insert(arguments.begin() + 1, "--run-dir=none");
   return arguments;

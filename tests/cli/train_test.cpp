@@ -37,7 +37,8 @@ TEST(Commands, TrainEvaluateAndPredict) {
   std::map<std::string, int> count;
   for (const Json& e : events) ++count[e.at("event").text()];
   EXPECT_EQ(count, (std::map<std::string, int>{{"plan", 1}, {"step", 14}, {"epoch", 2}, {"done", 1}}));
-  for (const char* key : {"step", "loss", "epoch", "accuracy", "val_accuracy", "samples_per_second", "waiting_share", "peak_bytes", "predicted_peak_bytes"})
+  for (const char* key :
+       {"step", "loss", "epoch", "accuracy", "val_accuracy", "samples_per_second", "waiting_share", "peak_bytes", "predicted_peak_bytes"})
     EXPECT_TRUE(events.back().at(key).number() >= 0) << key;
   EXPECT_EQ(events.back().at("peak_bytes").integer(), events.back().at("predicted_peak_bytes").integer());
   EXPECT_LT(events.back().at("loss").number(), events[1].at("loss").number());
@@ -136,7 +137,11 @@ TEST(Commands, WhatAResumedRunTakesIsDocumentedForEveryOption) {
 
 TEST(Commands, ARunsConfigurationIsReadByOthers) {
   const TemporaryFolder folder;
-  ASSERT_EQ(run_tandem(words("train MODELS/lenet.onnx " + digits + "--init he-normal --normalize 0.5,0.5 --run-dir TMP/run --output TMP/out.onnx --json", folder.text())).code, 0);
+  ASSERT_EQ(run_tandem(words("train MODELS/lenet.onnx " + digits +
+                                 "--init he-normal --normalize 0.5,0.5 --run-dir TMP/run --output TMP/out.onnx --json",
+                             folder.text()))
+                .code,
+            0);
   const std::string written = read_file(folder / "out.onnx");
   const Outcome evaluated = run_tandem(words("evaluate --config TMP/run/config.json --json", folder.text()));
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
@@ -235,9 +240,10 @@ TEST(Commands, HeldOutDataIsMeasuredWithTheWeightsThatAreKept) {
   zip.add("y.npy", npy_of(y));
   zip.finish();
   file.commit();
-  const Outcome o = run_tandem(words("train MODELS/mlp.onnx --data npz:TMP/noise.npz --validation-split 0.5 --keep best --epochs 8 --lr 0.2 --init he-normal "
-                                     "--batch-size 8 --no-autotune --run-dir TMP/run --output TMP/o.onnx --json",
-                                     folder.text()));
+  const Outcome o = run_tandem(
+      words("train MODELS/mlp.onnx --data npz:TMP/noise.npz --validation-split 0.5 --keep best --epochs 8 --lr 0.2 --init he-normal "
+            "--batch-size 8 --no-autotune --run-dir TMP/run --output TMP/o.onnx --json",
+            folder.text()));
   ASSERT_EQ(o.code, 0) << o.err;
   double best = 0;
   for (const Json& e : lines(o.out))

@@ -22,8 +22,10 @@ TEST_P(ActivatedProducts, HaveTheKernelsOfTheirFormula) {
   if (!backend) GTEST_SKIP() << reason;
   const auto& [activation, by_tanh] = GetParam();
   constexpr DType dtype = DType::bfloat16;
-  const Operand x{dtype, {4096, 768}, {}}, w{dtype, {3072, 768}, {}}, b{dtype, {3072}, {}}, y{dtype, {4096, 3072}, {}}, back{dtype, {768, 3072}, {}};
-  const Attributes forward{{"activation", std::string(activation)}}, backward{{"activation", std::string(activation)}, {"input_shape", Ints{4096, 3072}}};
+  const Operand x{dtype, {4096, 768}, {}}, w{dtype, {3072, 768}, {}}, b{dtype, {3072}, {}}, y{dtype, {4096, 3072}, {}},
+      back{dtype, {768, 3072}, {}};
+  const Attributes forward{{"activation", std::string(activation)}},
+      backward{{"activation", std::string(activation)}, {"input_shape", Ints{4096, 3072}}};
   std::vector<KernelRequest> requests{{"InnerProductBackwardData", &backward, {x, back, y}, {y}, {}, {}}};
   if (std::string_view(activation) != "Relu") {  // that is a layer's already
     requests.push_back({"InnerProduct", &forward, {x, w}, {y}, {}, {}});
@@ -33,7 +35,8 @@ TEST_P(ActivatedProducts, HaveTheKernelsOfTheirFormula) {
     std::vector<std::string> wanted{"cudnn.", ".then."};
     if (by_tanh) wanted.insert(wanted.begin() + 1, ".gelu.");
     const std::vector<KernelDescription> found = backend->describe(request);
-    ASSERT_EQ(found.size(), wanted.size()) << request.op << ' ' << activation << ' ' << request.inputs.size() << ' ' << request.outputs.size();
+    ASSERT_EQ(found.size(), wanted.size()) << request.op << ' ' << activation << ' ' << request.inputs.size() << ' '
+                                           << request.outputs.size();
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_NE(found[i].kernel.find(wanted[i]), std::string::npos) << found[i].kernel;
       KernelRequest again = request;
@@ -45,14 +48,17 @@ TEST_P(ActivatedProducts, HaveTheKernelsOfTheirFormula) {
     EXPECT_LT(found.back().efficiency, 0.9 * found[0].efficiency) << "it passes over memory once more";
   }
 }
-INSTANTIATE_TEST_SUITE_P(Functions, ActivatedProducts, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.activation); });
+INSTANTIATE_TEST_SUITE_P(Functions, ActivatedProducts, testing::ValuesIn(rows),
+                         [](const auto& info) { return std::string(info.param.activation); });
 
 // Tokens through a layer with each activation.
 Graph feed_forward(std::int64_t n) {
   Builder b;
   b.graph.name = "feed_forward";
   ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 16}});
-  const auto layer = [&](const std::string& name, std::int64_t from, std::int64_t to) { return b.node("Add", {b.node("MatMul", {x, b.weight("w" + name, {from, to}, 0.2F)}), b.weight("b" + name, {to}, 0.1F)}); };
+  const auto layer = [&](const std::string& name, std::int64_t from, std::int64_t to) {
+    return b.node("Add", {b.node("MatMul", {x, b.weight("w" + name, {from, to}, 0.2F)}), b.weight("b" + name, {to}, 0.1F)});
+  };
   x = b.node("Gelu", {layer("1", 16, 32)});
   x = b.node("Gelu", {layer("2", 32, 24)}, {{"approximate", std::string("tanh")}});
   x = b.node("Relu", {layer("3", 24, 16)});
@@ -73,10 +79,13 @@ TEST(ActivatedProducts, TrainAsProductsAndActivationsDo) {
       backend.refused = [apart = apart](const KernelRequest& r) { return apart && r.op.starts_with("InnerProduct"); };
       runs.push_back(train_on(backend, feed_forward, o, 3, 0.05));
       const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
-      fused.push_back(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op().starts_with("InnerProduct") && s.as<LaunchStep>()->attributes.has("activation"); }));
+      fused.push_back(std::count_if(steps.begin(), steps.end(), [](const Step& s) {
+        return s.op().starts_with("InnerProduct") && s.as<LaunchStep>()->attributes.has("activation");
+      }));
     }
     EXPECT_EQ(fused, (std::vector<std::ptrdiff_t>{0, 5}));  // both of Gelu's, and three slopes
-    for (std::size_t s = 0; s < runs[0].losses.size(); ++s) EXPECT_NEAR(runs[1].losses[s], runs[0].losses[s], 0.01F * runs[0].losses[0]) << "step " << s;
+    for (std::size_t s = 0; s < runs[0].losses.size(); ++s)
+      EXPECT_NEAR(runs[1].losses[s], runs[0].losses[s], 0.01F * runs[0].losses[0]) << "step " << s;
   }
 }
 

@@ -53,8 +53,10 @@ TEST_P(Attention, AgreesWithTheCpu) {
   const Row& r = row();
   for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 2e-5}, {DType::bfloat16, 3e-2}, {DType::float16, 5e-3}}) {
     std::mt19937 random(3);
-    const Shape q{r.B, r.H, r.S, r.D}, k{r.B, r.H / r.shared, r.T, r.D}, v{r.B, r.H / r.shared, r.T, r.V}, y{r.B, r.H, r.S, r.V}, log_sum{r.B, r.H, r.S};
-    const Tensor queries = random_tensor(random, q, -1, 1), keys = random_tensor(random, k, -1, 1), values = random_tensor(random, v, -1, 1), dy = random_tensor(random, y, -1, 1);
+    const Shape q{r.B, r.H, r.S, r.D}, k{r.B, r.H / r.shared, r.T, r.D}, v{r.B, r.H / r.shared, r.T, r.V}, y{r.B, r.H, r.S, r.V},
+        log_sum{r.B, r.H, r.S};
+    const Tensor queries = random_tensor(random, q, -1, 1), keys = random_tensor(random, k, -1, 1),
+                 values = random_tensor(random, v, -1, 1), dy = random_tensor(random, y, -1, 1);
     Attributes a = r.attributes;
     a.set("scale", 0.375F);
     Tensor mask;
@@ -74,9 +76,12 @@ TEST_P(Attention, AgreesWithTheCpu) {
     };
     const Types ours{dtype, DType::float32}, reference{DType::float64, DType::float64};
     const Layout layout(r.layout);
-    const auto inputs = [&](const Types& t) { return std::vector{hold(queries, t.real, layout), hold(keys, t.real, layout), hold(values, t.real, layout)}; };
+    const auto inputs = [&](const Types& t) {
+      return std::vector{hold(queries, t.real, layout), hold(keys, t.real, layout), hold(values, t.real, layout)};
+    };
     const auto with_further = [&](const Types& t, std::vector<Held> all) {
-      if (r.mask != Mask::none || a.has("ratio")) all.push_back(r.mask == Mask::none ? Held{} : hold(mask, r.mask == Mask::truth ? DType::boolean : t.wide));
+      if (r.mask != Mask::none || a.has("ratio"))
+        all.push_back(r.mask == Mask::none ? Held{} : hold(mask, r.mask == Mask::truth ? DType::boolean : t.wide));
       if (a.has("ratio")) all.push_back(hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64));
       return all;
     };
@@ -93,14 +98,16 @@ TEST_P(Attention, AgreesWithTheCpu) {
       for (const Held& h : {f[0], f[1], hold(corrected, t.real)}) all.push_back(h);
       return with_further(t, all);
     };
-    const std::vector<Held> f_cpu = on_cpu(forward(reference), with_further(reference, inputs(reference))), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
+    const std::vector<Held> f_cpu = on_cpu(forward(reference), with_further(reference, inputs(reference))),
+                            g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
     for (const Ran& f : own(forward(ours), with_further(ours, inputs(ours)))) {
       const std::string what = concat(r.name, ' ', dtype, ' ', f.kernel, ' ');
       ASSERT_EQ(f.outputs.size(), 3U);
       expect_alike(f.outputs[0], f_cpu[0], tolerance, what + "y");
       if (!f.outputs[1].operand.layout.opaque()) expect_alike(f.outputs[1], f_cpu[1], tolerance, what + "log_sum");
       for (const Ran& g : own(backward(ours), flows(ours, f.outputs)))
-        for (const auto& [i, name] : {std::pair<std::size_t, const char*>{0, "dq"}, {1, "dk"}, {2, "dv"}}) expect_alike(g.outputs[i], g_cpu[i], tolerance, concat(what, g.kernel, ' ', name));
+        for (const auto& [i, name] : {std::pair<std::size_t, const char*>{0, "dq"}, {1, "dk"}, {2, "dv"}})
+          expect_alike(g.outputs[i], g_cpu[i], tolerance, concat(what, g.kernel, ' ', name));
     }
   }
 }

@@ -11,7 +11,9 @@
 namespace tandem::cuda {
 namespace {
 
-std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); }
+std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
 Shape image(std::mt19937& random) { return {between(random, 1, 3), between(random, 1, 9), between(random, 3, 8), between(random, 3, 8)}; }
 TensorType real(Shape shape) { return {DType::float64, std::move(shape)}; }
 
@@ -24,7 +26,11 @@ Comparison unary(std::mt19937& random, const char* op, Attributes attributes = {
 Comparison binary(std::mt19937& random, const char* op, Attributes attributes = {}, double low = -3, double high = 3) {
   const Shape s = image(random);
   const Shape others[] = {s, Shape{}, Shape{s[3]}, Shape{s[1], 1, 1}, Shape{1, s[1], 1, 1}, Shape{s[0], 1, s[2], 1}};
-  return {op, std::move(attributes), {random_tensor(random, s, low, high), random_tensor(random, others[between(random, 0, 5)], low, high)}, {real(s)}, 16};
+  return {op,
+          std::move(attributes),
+          {random_tensor(random, s, low, high), random_tensor(random, others[between(random, 0, 5)], low, high)},
+          {real(s)},
+          16};
 }
 
 // Of dy, and x at whole numbers, where some functions have two slopes.
@@ -158,10 +164,14 @@ Comparison place_of_most(std::mt19937& random, const char* op, const Shape& s, i
   Tensor x = random_tensor(random, s, -1, 1);
   for (double& v : x.write<double>()) v = std::round(v * 3);
   const std::int64_t lines = s.elements() / s[axis];
-  for (std::int64_t i = between(random, -lines, 3 * lines); i > 0; --i) x.write<double>()[between(random, 0, s.elements() - 1)] = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t i = between(random, -lines, 3 * lines); i > 0; --i)
+    x.write<double>()[between(random, 0, s.elements() - 1)] = std::numeric_limits<double>::quiet_NaN();
   Shape y = s;
   y.dims.erase(y.dims.begin() + axis);
-  return {op, {{"axis", std::int64_t{axis}}, {"keepdims", std::int64_t{0}}, {"select_last_index", between(random, 0, 1)}}, {x}, {{DType::int64, y}}};
+  return {op,
+          {{"axis", std::int64_t{axis}}, {"keepdims", std::int64_t{0}}, {"select_last_index", between(random, 0, 1)}},
+          {x},
+          {{DType::int64, y}}};
 }
 
 const std::vector<DType> numbers{DType::float32, DType::float64, DType::float16, DType::bfloat16};
@@ -175,7 +185,10 @@ const CaseRow reduction_rows[] = {
     {"reduce mean of integers",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"ReduceMean", {{"axes", Ints{1, 3}}, {"keepdims", std::int64_t{0}}}, {random_integers(r, s, -99, 99)}, {{DType::int64, Shape{s[0], s[2]}}}};
+       return Comparison{"ReduceMean",
+                         {{"axes", Ints{1, 3}}, {"keepdims", std::int64_t{0}}},
+                         {random_integers(r, s, -99, 99)},
+                         {{DType::int64, Shape{s[0], s[2]}}}};
      },
      {DType::float32}},
     {"sum of a long column, shared between blocks",
@@ -188,7 +201,8 @@ const CaseRow reduction_rows[] = {
     {"sum of everything",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 7), between(r, 500, 900)};
-       return Comparison{"ReduceSum", {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{1}}}, {random_tensor(r, s)}, {real({1, 1})}, s[0] * s[1] * 4};
+       return Comparison{
+           "ReduceSum", {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{1}}}, {random_tensor(r, s)}, {real({1, 1})}, s[0] * s[1] * 4};
      },
      {DType::float32},
      {"ab"}},
@@ -221,7 +235,8 @@ const CaseRow reduction_rows[] = {
      [](std::mt19937& r) {
        Comparison c = place_of_most(r, "ArgMin", {between(r, 1, 9), between(r, 1, 70)}, 1);
        c.inputs[0] = random_integers(r, c.inputs[0].shape(), -5, 5);
-       if (between(r, 0, 1)) c.inputs[0].write<std::int64_t>()[between(r, 0, c.inputs[0].shape().elements() - 1)] = std::numeric_limits<std::int64_t>::min();
+       if (between(r, 0, 1))
+         c.inputs[0].write<std::int64_t>()[between(r, 0, c.inputs[0].shape().elements() - 1)] = std::numeric_limits<std::int64_t>::min();
        return c;
      },
      {DType::float32},
@@ -231,7 +246,8 @@ const CaseRow reduction_rows[] = {
 // ---- movement ----
 
 Comparison transposed_planes(std::mt19937& random, std::int64_t multiple) {
-  const Shape s{between(random, 1, 2), multiple * between(random, 34 / multiple, 90 / multiple), multiple * between(random, 34 / multiple, 90 / multiple)};
+  const Shape s{between(random, 1, 2), multiple * between(random, 34 / multiple, 90 / multiple),
+                multiple * between(random, 34 / multiple, 90 / multiple)};
   return {"Transpose", {{"perm", Ints{0, 2, 1}}}, {random_tensor(random, s)}, {real({s[0], s[2], s[1]})}};
 }
 
@@ -252,7 +268,10 @@ const CaseRow movement_rows[] = {
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 3), between(r, 3, 9), between(r, 5, 70)};
        const std::int64_t from = between(r, 0, 3), step = between(r, 1, 2), length = (s[2] - from + step - 1) / step;
-       return Comparison{"Slice", {{"starts", Ints{1, from}}, {"ends", Ints{s[1], s[2]}}, {"axes", Ints{1, 2}}, {"steps", Ints{1, step}}}, {random_tensor(r, s)}, {real({s[0], s[1] - 1, length})}};
+       return Comparison{"Slice",
+                         {{"starts", Ints{1, from}}, {"ends", Ints{s[1], s[2]}}, {"axes", Ints{1, 2}}, {"steps", Ints{1, step}}},
+                         {random_tensor(r, s)},
+                         {real({s[0], s[1] - 1, length})}};
      },
      numbers,
      {"abc"}},
@@ -290,13 +309,19 @@ const CaseRow movement_rows[] = {
      [](std::mt19937& r) {
        const Shape s = image(r);
        const Ints starts{1, s[3] - 1}, ends{3, -1 - s[3]}, axes{2, 3}, steps{1, -2};
-       return Comparison{"Slice", {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}}, {random_tensor(r, s)}, {real({s[0], s[1], 2, (s[3] + 1) / 2})}};
+       return Comparison{"Slice",
+                         {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}},
+                         {random_tensor(r, s)},
+                         {real({s[0], s[1], 2, (s[3] + 1) / 2})}};
      }},
     {"slice backward",
      [](std::mt19937& r) {
        const Shape s = image(r);
        const Ints starts{1, 0}, ends{3, s[3]}, axes{2, 3}, steps{1, 2};
-       return Comparison{"SliceBackward", {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], s[1], 2, (s[3] + 1) / 2})}, {real(s)}};
+       return Comparison{"SliceBackward",
+                         {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}, {"input_shape", s.dims}},
+                         {random_tensor(r, {s[0], s[1], 2, (s[3] + 1) / 2})},
+                         {real(s)}};
      }},
     {"expand",
      [](std::mt19937& r) {
@@ -316,58 +341,95 @@ const CaseRow movement_rows[] = {
     {"gather",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"Gather", {{"axis", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, {2, 3}, -s[1], s[1] + 1)}, {real({s[0], 2, 3, s[2], s[3]})}};
+       return Comparison{"Gather",
+                         {{"axis", std::int64_t{1}}},
+                         {random_tensor(r, s), random_integers(r, {2, 3}, -s[1], s[1] + 1)},
+                         {real({s[0], 2, 3, s[2], s[3]})}};
      },
      {DType::float32, DType::float16}},
     {"gather backward",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])}, {real(s)}, 7};
+       return Comparison{"GatherBackward",
+                         {{"axis", std::int64_t{1}}, {"input_shape", s.dims}},
+                         {random_tensor(r, {s[0], 7, s[2], s[3]}), random_integers(r, {7}, -s[1], s[1])},
+                         {real(s)},
+                         7};
      }},
     {"gather backward of rows picked often",  // longer than the pieces that are summed
      [](std::mt19937& r) {
        const std::int64_t rows = between(r, 2, 5), count = between(r, 150, 300), inner = between(r, 0, 1) ? 16 : 5;
-       return Comparison{"GatherBackward", {{"axis", std::int64_t{1}}, {"input_shape", Ints{2, rows, inner}}}, {random_tensor(r, {2, count, inner}), random_integers(r, {count}, -rows - 1, rows)}, {real({2, rows, inner})}, 300};
+       return Comparison{"GatherBackward",
+                         {{"axis", std::int64_t{1}}, {"input_shape", Ints{2, rows, inner}}},
+                         {random_tensor(r, {2, count, inner}), random_integers(r, {count}, -rows - 1, rows)},
+                         {real({2, rows, inner})},
+                         300};
      },
      {DType::float32, DType::float64, DType::bfloat16}},
     {"gather backward of many",  // more than a block sorts
      [](std::mt19937& r) {
-       return Comparison{"GatherBackward", {{"axis", std::int64_t{0}}, {"input_shape", Ints{900, 4}}}, {random_tensor(r, {4500, 4}), random_integers(r, {4500}, -900, 901)}, {real({900, 4})}, 20};
+       return Comparison{"GatherBackward",
+                         {{"axis", std::int64_t{0}}, {"input_shape", Ints{900, 4}}},
+                         {random_tensor(r, {4500, 4}), random_integers(r, {4500}, -900, 901)},
+                         {real({900, 4})},
+                         20};
      },
      {DType::float32}},
     {"gather elements backward of many",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 3), between(r, 1, 6), between(r, 1, 4)}, y{s[0], 50, s[2]};
-       return Comparison{"GatherElementsBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)}, {real(s)}, 50};
+       return Comparison{"GatherElementsBackward",
+                         {{"axis", std::int64_t{1}}, {"input_shape", s.dims}},
+                         {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)},
+                         {real(s)},
+                         50};
      },
      {DType::float32, DType::float64, DType::float16}},
     {"cumulative sum",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"CumSum", {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}}, {random_tensor(r, s)}, {real(s)}, 9};
+       return Comparison{"CumSum",
+                         {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}},
+                         {random_tensor(r, s)},
+                         {real(s)},
+                         9};
      },
      {DType::float32, DType::float64, DType::float16}},
     {"cumulative product",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"CumProd", {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}}, {random_tensor(r, s)}, {real(s)}, 9};
+       return Comparison{"CumProd",
+                         {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}},
+                         {random_tensor(r, s)},
+                         {real(s)},
+                         9};
      }},
     {"cumulative product backward",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"CumProdBackward", {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}}, {random_tensor(r, s), random_tensor(r, s)}, {real(s)}, 18};
+       return Comparison{"CumProdBackward",
+                         {{"axis", between(r, 0, 3)}, {"exclusive", between(r, 0, 1)}, {"reverse", between(r, 0, 1)}},
+                         {random_tensor(r, s), random_tensor(r, s)},
+                         {real(s)},
+                         18};
      }},
     {"top k",
      [](std::mt19937& r) {
        const Shape s = image(r);
        const Shape y{s[0], s[1], 2, s[3]};
-       return Comparison{"TopK", {{"axis", std::int64_t{2}}, {"k", std::int64_t{2}}, {"largest", between(r, 0, 1)}}, {random_tensor(r, s)}, {real(y), {DType::int64, y}}};
+       return Comparison{"TopK",
+                         {{"axis", std::int64_t{2}}, {"k", std::int64_t{2}}, {"largest", between(r, 0, 1)}},
+                         {random_tensor(r, s)},
+                         {real(y), {DType::int64, y}}};
      },
      {DType::float32, DType::float64}},
     {"gather nd",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"GatherND", {{"batch_dims", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, {s[0], 5, 2}, -s[1], s[1] + 1)}, {real({s[0], 5, s[3]})}};
+       return Comparison{"GatherND",
+                         {{"batch_dims", std::int64_t{1}}},
+                         {random_tensor(r, s), random_integers(r, {s[0], 5, 2}, -s[1], s[1] + 1)},
+                         {real({s[0], 5, s[3]})}};
      },
      {DType::float32, DType::float16}},
     {"scatter nd",
@@ -389,19 +451,27 @@ const CaseRow movement_rows[] = {
     {"scatter elements of integers",
      [](std::mt19937& r) {
        const Shape s = image(r), u{s[0], s[1], 5, s[3]};
-       return Comparison{"ScatterElements", {{"reduction", std::string("add")}, {"axis", std::int64_t{2}}}, {random_integers(r, s, -9, 9), random_integers(r, u, -s[2], s[2]), random_integers(r, u, -9, 9)}, {{DType::int64, s}}};
+       return Comparison{"ScatterElements",
+                         {{"reduction", std::string("add")}, {"axis", std::int64_t{2}}},
+                         {random_integers(r, s, -9, 9), random_integers(r, u, -s[2], s[2]), random_integers(r, u, -9, 9)},
+                         {{DType::int64, s}}};
      },
      {DType::float32}},
     {"gather elements",
      [](std::mt19937& r) {
        const Shape s = image(r), y{s[0], 7, s[2], s[3]};
-       return Comparison{"GatherElements", {{"axis", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, y, -s[1], s[1] + 1)}, {real(y)}};
+       return Comparison{
+           "GatherElements", {{"axis", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, y, -s[1], s[1] + 1)}, {real(y)}};
      },
      {DType::float32, DType::float16}},
     {"gather elements backward",
      [](std::mt19937& r) {
        const Shape s = image(r), y{s[0], 7, s[2], s[3]};
-       return Comparison{"GatherElementsBackward", {{"axis", std::int64_t{1}}, {"input_shape", s.dims}}, {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)}, {real(s)}, 7};
+       return Comparison{"GatherElementsBackward",
+                         {{"axis", std::int64_t{1}}, {"input_shape", s.dims}},
+                         {random_tensor(r, y), random_integers(r, y, -s[1] - 1, s[1] + 1)},
+                         {real(s)},
+                         7};
      },
      {DType::float32, DType::float64, DType::bfloat16}},
 };
@@ -412,7 +482,8 @@ Comparison resample(std::mt19937& random, int axis, int axes, bool weighted, std
   Comparison c{"Resample", {{"axis", std::int64_t{axis}}}, {random_tensor(random, s)}, {real(s)}, 36};
   for (int a = 0; a < axes; ++a) {
     std::vector<std::int32_t> starts{0};
-    for (std::int64_t i = between(random, 1, 9); i > 0; --i) starts.push_back(starts.back() + static_cast<std::int32_t>(between(random, least, most)));
+    for (std::int64_t i = between(random, 1, 9); i > 0; --i)
+      starts.push_back(starts.back() + static_cast<std::int32_t>(between(random, least, most)));
     c.inputs.push_back(Tensor::of<std::int32_t>(Shape{std::ssize(starts)}, starts));
     c.inputs.push_back(random_integers(random, {starts.back()}, -1, s[axis + a]).cast(DType::int32));
     if (weighted || a + 1 < axes) c.inputs.push_back(weighted ? random_tensor(random, {starts.back()}) : Tensor());
@@ -442,12 +513,14 @@ const CaseRow resample_rows[] = {
 };
 
 Comparison sample_rows(std::mt19937& random, const char* op) {
-  const std::int64_t b = between(random, 1, 3), m = between(random, 1, 9), p = between(random, 1, 7), k = between(random, 1, 4), c = between(random, 1, 40);
+  const std::int64_t b = between(random, 1, 3), m = between(random, 1, 9), p = between(random, 1, 7), k = between(random, 1, 4),
+                     c = between(random, 1, 40);
   const Tensor index = random_integers(random, {b, p, k}, -2, m + 1);
   const Shape x{b, m, c}, y{b, p, c}, taps{b, p, k};
   const std::string_view name = op;
   if (name == "SampleRows") return {op, {}, {random_tensor(random, x), index, random_tensor(random, taps)}, {real(y)}, k};
-  if (name == "SampleRowsBackwardData") return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), index, random_tensor(random, taps)}, {real(x)}, p * k};
+  if (name == "SampleRowsBackwardData")
+    return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), index, random_tensor(random, taps)}, {real(x)}, p * k};
   return {op, {}, {random_tensor(random, x), random_tensor(random, y), index}, {real(taps)}, c};
 }
 const CaseRow sampling_rows[] = {
@@ -488,16 +561,44 @@ Comparison cast_to_small(std::mt19937& r) {
 }
 
 const CaseRow choice_rows[] = {
-    {"equal", [](std::mt19937& r) { auto c = binary(r, "Equal", {}, -0.05, 0.05); c.outputs[0].dtype = DType::boolean; return c; }},
-    {"less or equal", [](std::mt19937& r) { auto c = binary(r, "LessOrEqual"); c.outputs[0].dtype = DType::boolean; return c; }},
-    {"greater", [](std::mt19937& r) { auto c = binary(r, "Greater"); c.outputs[0].dtype = DType::boolean; return c; }},
+    {"equal",
+     [](std::mt19937& r) {
+       auto c = binary(r, "Equal", {}, -0.05, 0.05);
+       c.outputs[0].dtype = DType::boolean;
+       return c;
+     }},
+    {"less or equal",
+     [](std::mt19937& r) {
+       auto c = binary(r, "LessOrEqual");
+       c.outputs[0].dtype = DType::boolean;
+       return c;
+     }},
+    {"greater",
+     [](std::mt19937& r) {
+       auto c = binary(r, "Greater");
+       c.outputs[0].dtype = DType::boolean;
+       return c;
+     }},
     {"where",
      [](std::mt19937& r) {
        const Shape s = image(r);
-       return Comparison{"Where", {}, {random_integers(r, {s[1], 1, 1}, 0, 2).cast(DType::boolean), random_tensor(r, s), random_tensor(r, {})}, {real(s)}};
+       return Comparison{"Where",
+                         {},
+                         {random_integers(r, {s[1], 1, 1}, 0, 2).cast(DType::boolean), random_tensor(r, s), random_tensor(r, {})},
+                         {real(s)}};
      }},
-    {"cast to int64", [](std::mt19937& r) { auto c = unary(r, "Cast", {{"to", std::int64_t{7}}}); c.outputs[0].dtype = DType::int64; return c; }},
-    {"cast to boolean", [](std::mt19937& r) { auto c = unary(r, "Cast", {{"to", std::int64_t{9}}}, -0.05, 0.05); c.outputs[0].dtype = DType::boolean; return c; }},
+    {"cast to int64",
+     [](std::mt19937& r) {
+       auto c = unary(r, "Cast", {{"to", std::int64_t{7}}});
+       c.outputs[0].dtype = DType::int64;
+       return c;
+     }},
+    {"cast to boolean",
+     [](std::mt19937& r) {
+       auto c = unary(r, "Cast", {{"to", std::int64_t{9}}}, -0.05, 0.05);
+       c.outputs[0].dtype = DType::boolean;
+       return c;
+     }},
     {"cast from int64",
      [](std::mt19937& r) {
        const Shape s = image(r);
@@ -509,7 +610,9 @@ const CaseRow choice_rows[] = {
      [](std::mt19937& r) {
        const auto from = static_cast<DType>(between(r, 17, 28));
        Tensor x(TensorType{from, image(r)});
-       for (std::byte& b : x.write()) b = std::byte{is_small_integer(from) ? low_bits(between(r, 0, 255), from) : static_cast<std::uint8_t>(between(r, 0, (1 << bits_of(from)) - 1))};
+       for (std::byte& b : x.write())
+         b = std::byte{is_small_integer(from) ? low_bits(between(r, 0, 255), from)
+                                              : static_cast<std::uint8_t>(between(r, 0, (1 << bits_of(from)) - 1))};
        return Comparison{"Cast", {{"to", std::int64_t{1}}}, {x}, {real(x.shape())}};
      }},
 };
@@ -529,7 +632,11 @@ const CaseRow loss_rows[] = {
     {"cross-entropy of large numbers",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 9), between(r, 2, 150)};
-       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s, 10000, 10004), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+       return Comparison{"SoftmaxCrossEntropyTraining",
+                         {{"scale", 0.125F}},
+                         {random_tensor(r, s, 10000, 10004), random_integers(r, {s[0]}, 0, s[1])},
+                         {real({}), real(s)},
+                         s[1] * s[0]};
      },
      {DType::float32},
      {"ab"}},
@@ -543,56 +650,87 @@ const CaseRow loss_rows[] = {
     {"cross-entropy of classes",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 9), between(r, 2, 150)};
-       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+       return Comparison{"SoftmaxCrossEntropyTraining",
+                         {{"scale", 0.125F}},
+                         {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])},
+                         {real({}), real(s)},
+                         s[1] * s[0]};
      },
      {DType::float32, DType::float64},
      {"ab"}},
     {"cross-entropy of long rows in 16 bits",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 5), between(r, 200, 1200)};
-       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.125F}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+       return Comparison{"SoftmaxCrossEntropyTraining",
+                         {{"scale", 0.125F}},
+                         {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])},
+                         {real({}), real(s)},
+                         s[1] * s[0]};
      },
      {DType::bfloat16, DType::float16},
      {"ab"}},
     {"cross-entropy, some ignored",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 9), between(r, 2, 9)};
-       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.5F}, {"ignore_index", std::int64_t{1}}}, {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])}, {real({}), real(s)}, s[1] * s[0]};
+       return Comparison{"SoftmaxCrossEntropyTraining",
+                         {{"scale", 0.5F}, {"ignore_index", std::int64_t{1}}},
+                         {random_tensor(r, s), random_integers(r, {s[0]}, 0, s[1])},
+                         {real({}), real(s)},
+                         s[1] * s[0]};
      },
      {DType::float32},
      {"ab"}},
     {"cross-entropy, a label that is no class",
      [](std::mt19937& r) {
        const Shape s{3, between(r, 2, 9)};
-       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.5F}}, {random_tensor(r, s), random_integers(r, {3}, s[1], s[1] + 2)}, {real({}), real(s)}, s[1]};
+       return Comparison{"SoftmaxCrossEntropyTraining",
+                         {{"scale", 0.5F}},
+                         {random_tensor(r, s), random_integers(r, {3}, s[1], s[1] + 2)},
+                         {real({}), real(s)},
+                         s[1]};
      },
      {DType::float32},
      {"ab"}},
     {"cross-entropy of dense labels",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 9), between(r, 2, 40)};
-       return Comparison{"SoftmaxCrossEntropyTraining", {{"scale", 0.5F}}, {random_tensor(r, s), random_tensor(r, s, 0, 1)}, {real({}), real(s)}, s[1] * s[1] * s[0]};
+       return Comparison{"SoftmaxCrossEntropyTraining",
+                         {{"scale", 0.5F}},
+                         {random_tensor(r, s), random_tensor(r, s, 0, 1)},
+                         {real({}), real(s)},
+                         s[1] * s[1] * s[0]};
      },
      {DType::float32, DType::float64},
      {"ab"}},
     {"negative log likelihood, mean",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 4), between(r, 2, 9), between(r, 1, 5)};
-       return Comparison{"NegativeLogLikelihoodLoss", {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{1}}}, {random_tensor(r, s, -4, 0), random_integers(r, {s[0], s[2]}, 0, s[1]), random_tensor(r, {s[1]}, 0.5, 2)}, {real({})}, 64};
+       return Comparison{"NegativeLogLikelihoodLoss",
+                         {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{1}}},
+                         {random_tensor(r, s, -4, 0), random_integers(r, {s[0], s[2]}, 0, s[1]), random_tensor(r, {s[1]}, 0.5, 2)},
+                         {real({})},
+                         64};
      },
      {DType::float32, DType::float64},
      {"abc"}},
     {"negative log likelihood, each",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 4), between(r, 2, 9), between(r, 1, 5)};
-       return Comparison{"NegativeLogLikelihoodLoss", {{"reduction", std::string("none")}}, {random_tensor(r, s, -4, 0), random_integers(r, {s[0], s[2]}, 0, s[1])}, {real({s[0], s[2]})}};
+       return Comparison{"NegativeLogLikelihoodLoss",
+                         {{"reduction", std::string("none")}},
+                         {random_tensor(r, s, -4, 0), random_integers(r, {s[0], s[2]}, 0, s[1])},
+                         {real({s[0], s[2]})}};
      },
      {DType::float32},
      {"abc"}},
     {"negative log likelihood backward",
      [](std::mt19937& r) {
        const Shape s{between(r, 1, 4), between(r, 2, 9), between(r, 1, 5)};
-       return Comparison{"NegativeLogLikelihoodLossBackward", {{"reduction", std::string("mean")}, {"input_shape", s.dims}}, {random_tensor(r, {}), random_integers(r, {s[0], s[2]}, 0, s[1]), random_tensor(r, {s[1]}, 0.5, 2)}, {real(s)}, 64};
+       return Comparison{"NegativeLogLikelihoodLossBackward",
+                         {{"reduction", std::string("mean")}, {"input_shape", s.dims}},
+                         {random_tensor(r, {}), random_integers(r, {s[0], s[2]}, 0, s[1]), random_tensor(r, {s[1]}, 0.5, 2)},
+                         {real(s)},
+                         64};
      },
      {DType::float32, DType::float64},
      {"abc"}},
@@ -675,7 +813,8 @@ Comparison chained_convolution(std::mt19937& random, const char* op, bool normal
   const Ints kernel = w.attributes.ints("kernel_shape");
   const Shape filter{w.y[1], w.x[1], kernel[0], kernel[1]}, c{w.y[1]}, in{w.x[1]};
   const bool forward = std::string_view(op) == "Conv";
-  Comparison k{op, w.attributes, {random_tensor(random, w.x), random_tensor(random, forward ? filter : w.y)}, {real(forward ? w.y : filter)}, 2048};
+  Comparison k{
+      op, w.attributes, {random_tensor(random, w.x), random_tensor(random, forward ? filter : w.y)}, {real(forward ? w.y : filter)}, 2048};
   if (forward) k.outputs.insert(k.outputs.end(), {real(c), real(c)});
   if (!forward) k.attributes.set("weight_shape", filter.dims);
   if (normalizes && forward) k.inputs.emplace_back();  // no bias
@@ -716,15 +855,22 @@ const CaseRow window_rows[] = {
      [](std::mt19937& r) {
        const Shape c{between(r, 1, 300)};
        const std::int64_t count = 16;  // variances from 1/4
-       return Comparison{"BatchNormalizationFactors", {{"epsilon", 1e-3F}, {"count", count}}, {random_tensor(r, c, -8, 8), random_tensor(r, c, 8, 32), random_tensor(r, c), random_tensor(r, c)},
-                         {real(c), real(c), {DType::uint8, {0}}, real(c), real(c)}, 64};
+       return Comparison{"BatchNormalizationFactors",
+                         {{"epsilon", 1e-3F}, {"count", count}},
+                         {random_tensor(r, c, -8, 8), random_tensor(r, c, 8, 32), random_tensor(r, c), random_tensor(r, c)},
+                         {real(c), real(c), {DType::uint8, {0}}, real(c), real(c)},
+                         64};
      },
      {DType::float32, DType::float64},
      {"a"}},
     {"batch normalization, inference",
      [](std::mt19937& r) {
        const Shape s = image(r), c{s[1]};
-       return Comparison{"BatchNormalization", {{"epsilon", 1e-3F}}, {random_tensor(r, s), random_tensor(r, c), random_tensor(r, c), random_tensor(r, c), random_tensor(r, c, 0.5, 2)}, {real(s)}, 64};
+       return Comparison{"BatchNormalization",
+                         {{"epsilon", 1e-3F}},
+                         {random_tensor(r, s), random_tensor(r, c), random_tensor(r, c), random_tensor(r, c), random_tensor(r, c, 0.5, 2)},
+                         {real(s)},
+                         64};
      }},
 };
 
@@ -734,18 +880,32 @@ Comparison inner_product(std::mt19937& random, const char* op) {
   const Shape x = image(random), w{between(random, 1, 9), x[1], x[2], x[3]}, y{x[0], w[0]};
   const std::int64_t inner = x[1] * x[2] * x[3];
   const std::string_view name = op;
-  if (name == "InnerProduct") return {op, {{"activation", std::string("Relu")}}, {random_tensor(random, x), random_tensor(random, w), random_tensor(random, {w[0]})}, {real(y)}, 16 * inner};
-  if (name == "InnerProductBackwardData") return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), random_tensor(random, w)}, {real(x)}, 16 * w[0]};
+  if (name == "InnerProduct")
+    return {op,
+            {{"activation", std::string("Relu")}},
+            {random_tensor(random, x), random_tensor(random, w), random_tensor(random, {w[0]})},
+            {real(y)},
+            16 * inner};
+  if (name == "InnerProductBackwardData")
+    return {op, {{"input_shape", x.dims}}, {random_tensor(random, y), random_tensor(random, w)}, {real(x)}, 16 * w[0]};
   return {op, {}, {random_tensor(random, x), random_tensor(random, y)}, {real(w), real({w[0]})}, 16 * x[0]};
 }
 // An activation behind a product, and its slope behind the product that is a gradient.
 Comparison activated_product(std::mt19937& random, const char* activation) {
   const Shape x{between(random, 1, 40), 8 * between(random, 1, 9)}, w{8 * between(random, 1, 9), x[1]}, y{x[0], w[0]};
-  return {"InnerProduct", {{"activation", std::string(activation)}}, {random_tensor(random, x, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, {w[0]})}, {real(y), real(y)}, 16 * x[1]};
+  return {"InnerProduct",
+          {{"activation", std::string(activation)}},
+          {random_tensor(random, x, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, {w[0]})},
+          {real(y), real(y)},
+          16 * x[1]};
 }
 Comparison activated_gradient(std::mt19937& random, const char* activation) {
   const Shape x{between(random, 1, 40), 8 * between(random, 1, 9)}, w{8 * between(random, 1, 9), x[1]}, y{x[0], w[0]};
-  return {"InnerProductBackwardData", {{"input_shape", x.dims}, {"activation", std::string(activation)}}, {random_tensor(random, y, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, x)}, {real(x)}, 16 * w[0]};
+  return {"InnerProductBackwardData",
+          {{"input_shape", x.dims}, {"activation", std::string(activation)}},
+          {random_tensor(random, y, -1, 1), random_tensor(random, w, -1, 1), random_tensor(random, x)},
+          {real(x)},
+          16 * w[0]};
 }
 Comparison matmul(std::mt19937& random, bool trans_a, bool trans_b) {
   const std::int64_t m = between(random, 1, 9), k = between(random, 1, 9), n = between(random, 1, 9), batch = between(random, 1, 4);

@@ -48,7 +48,9 @@ T element_of(double v) {
     return static_cast<T>(v);
 }
 
-Held empty(const Operand& operand) { return {operand, std::vector<std::byte>(static_cast<std::size_t>(operand.bytes()), std::byte{poison})}; }
+Held empty(const Operand& operand) {
+  return {operand, std::vector<std::byte>(static_cast<std::size_t>(operand.bytes()), std::byte{poison})};
+}
 
 }  // namespace
 
@@ -67,7 +69,8 @@ namespace {
 // A product, and then its activation, or the slope of one.
 class ActivatedReference final : public Kernel {
  public:
-  ActivatedReference(std::unique_ptr<Kernel> product, std::unique_ptr<Kernel> bend, bool backward) : product_(std::move(product)), bend_(std::move(bend)), backward_(backward) {}
+  ActivatedReference(std::unique_ptr<Kernel> product, std::unique_ptr<Kernel> bend, bool backward)
+      : product_(std::move(product)), bend_(std::move(bend)), backward_(backward) {}
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     std::byte* const before[] = {outputs.back()};
     product_->bind(backward_ ? inputs.first(2) : inputs, before, workspace);
@@ -104,14 +107,18 @@ std::vector<KernelDescription> describe_activated(const KernelRequest& request, 
   if (backward) bend.inputs.push_back(d.outputs[0]);
   const std::vector<KernelDescription> bends = describe_native_cpu(bend);
   if (bends.empty()) return {};
-  d.make = [product = products[0].make, bend = bends[0].make, backward] { return std::make_unique<ActivatedReference>(product(), bend(), backward); };
+  d.make = [product = products[0].make, bend = bends[0].make, backward] {
+    return std::make_unique<ActivatedReference>(product(), bend(), backward);
+  };
   return {d};
 }
 
 }  // namespace
 
 std::vector<KernelDescription> describe_native_cpu(const KernelRequest& request) {
-  if (const std::string activation = request.attributes->text("activation", ""); request.op.starts_with("InnerProduct") && (activation.starts_with("Gelu") || (request.inputs.size() > 2 && request.op.ends_with("Data"))))
+  if (const std::string activation = request.attributes->text("activation", "");
+      request.op.starts_with("InnerProduct") &&
+      (activation.starts_with("Gelu") || (request.inputs.size() > 2 && request.op.ends_with("Data"))))
     return describe_activated(request, activation);
   for (const CpuKernelRow& row : cpu_kernels())
     if (row.serves(request.op) && row.kernel.starts_with("native."))
@@ -173,7 +180,8 @@ KernelRequest request_of(const Job& job, const std::vector<Held>& inputs) {
 std::vector<Held> as_wanted(const KernelDescription& d, const std::vector<Held>& inputs) {
   std::vector<Held> in;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    in.push_back(!inputs[i].operand.present() || d.inputs[i].layout == inputs[i].operand.layout ? inputs[i] : reordered(inputs[i], d.inputs[i].layout));
+    in.push_back(!inputs[i].operand.present() || d.inputs[i].layout == inputs[i].operand.layout ? inputs[i]
+                                                                                                : reordered(inputs[i], d.inputs[i].layout));
   return in;
 }
 
@@ -199,7 +207,8 @@ std::vector<Held> run(const DescribeFunction& describe, const Job& job, const st
   return {};
 }
 
-std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {
+std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs,
+                                               std::vector<std::string>& kernels) {
   std::vector<std::vector<Held>> all;
   for (const KernelDescription& d : describe(request_of(job, inputs))) {
     kernels.push_back(d.kernel);
@@ -208,7 +217,8 @@ std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe,
   return all;
 }
 
-std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels) {
+std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs,
+                                          std::vector<std::string>& kernels) {
   const std::unique_ptr<Stream> stream = device.create_stream(0);
   std::vector<std::vector<Held>> all;
   KernelRequest request = request_of(job, inputs);
@@ -252,7 +262,8 @@ void expect_close(const Held& got, const Held& wanted, double tolerance, const s
       continue;
     }
     if (a[i] == b[i]) continue;
-    ASSERT_LE(std::fabs(a[i] - b[i]), tolerance * std::max(1.0, std::fabs(b[i]))) << what << ": element " << i << " is " << a[i] << ", expected " << b[i];
+    ASSERT_LE(std::fabs(a[i] - b[i]), tolerance * std::max(1.0, std::fabs(b[i])))
+        << what << ": element " << i << " is " << a[i] << ", expected " << b[i];
   }
 }
 
@@ -276,28 +287,37 @@ namespace {
 std::vector<Held> hold_all(const Comparison& c, DType real, const Layout& wanted) {
   std::vector<Held> all;
   for (const Tensor& t : c.inputs)
-    all.push_back(t.dtype() == DType::undefined ? Held{} : hold(t, t.dtype() == DType::float64 ? real : t.dtype(), t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
+    all.push_back(t.dtype() == DType::undefined ? Held{}
+                                                : hold(t, t.dtype() == DType::float64 ? real : t.dtype(),
+                                                       t.shape().rank() == static_cast<int>(wanted.tag().size()) ? wanted : Layout()));
   return all;
 }
 Job job_of(const Comparison& c, DType real) {
   Job j{c.op, c.attributes, {}};
   for (const TensorType& t : c.outputs) {
-    const bool sum = (c.op == "Conv" && t.shape.rank() == 1) || (c.op == "SoftmaxCrossEntropyTraining" && t.shape.rank() == 0);  // in float32 of 16 bits
-    j.outputs.push_back({t.dtype != DType::float64 ? t.dtype : sum && size_of(real) < size_of(DType::float32) ? DType::float32 : real, t.shape, {}});
+    // in float32 of 16 bits
+    const bool sum = (c.op == "Conv" && t.shape.rank() == 1) || (c.op == "SoftmaxCrossEntropyTraining" && t.shape.rank() == 0);
+    j.outputs.push_back({t.dtype != DType::float64                        ? t.dtype
+                         : sum && size_of(real) < size_of(DType::float32) ? DType::float32
+                                                                          : real,
+                         t.shape,
+                         {}});
   }
   return j;
 }
-void expect_outputs(const std::vector<Held>& got, const std::vector<Held>& wanted, const Comparison& c, DType dtype, const std::string& what) {
+void expect_outputs(const std::vector<Held>& got, const std::vector<Held>& wanted, const Comparison& c, DType dtype,
+                    const std::string& what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!got[i].operand.layout.opaque()) expect_close(got[i], wanted[i], tolerance_of(dtype, c.terms), concat(what, " output ", i, ' ', dtype, " {", c.attributes, '}'));
+    if (!got[i].operand.layout.opaque())
+      expect_close(got[i], wanted[i], tolerance_of(dtype, c.terms), concat(what, " output ", i, ' ', dtype, " {", c.attributes, '}'));
 }
 
 }  // namespace
 
 void expect_same(const Comparison& c, DType dtype, const Layout& layout) {
-  expect_outputs(run(describe_emulated, job_of(c, dtype), hold_all(c, dtype, layout)), run(describe_native_cpu, job_of(c, DType::float64), hold_all(c, DType::float64, {})), c, dtype,
-                 concat(c.op, ' ', layout));
+  expect_outputs(run(describe_emulated, job_of(c, dtype), hold_all(c, dtype, layout)),
+                 run(describe_native_cpu, job_of(c, DType::float64), hold_all(c, DType::float64, {})), c, dtype, concat(c.op, ' ', layout));
 }
 
 void expect_same_on(Device& device, const DescribeFunction& describe, const Comparison& c, DType dtype, const Layout& layout) {

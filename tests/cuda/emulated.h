@@ -33,8 +33,10 @@ struct Job {
 // Runs the first description on the inputs, which it may want reordered. What is written starts as NaNs.
 std::vector<Held> run(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs);
 // The same of every description, on the host or in memory of a device.
-std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels);
-std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs, std::vector<std::string>& kernels);
+std::vector<std::vector<Held>> run_all_on_host(const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs,
+                                               std::vector<std::string>& kernels);
+std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction& describe, const Job& job, const std::vector<Held>& inputs,
+                                          std::vector<std::string>& kernels);
 
 // Largest error of float32 (or the storage type) after sums of `terms` numbers.
 double tolerance_of(DType dtype, std::int64_t terms);

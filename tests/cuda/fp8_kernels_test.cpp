@@ -26,12 +26,15 @@ TEST(Fp8Kernels, RoundAsTheCpuDoes) {
         Tensor x(TensorType{DType::float32, {rows, columns}});
         for (float& v : x.write<float>()) v = std::normal_distribution<float>(0, 30)(random);
         x.write<float>()[1] = 1e9F;
-        Job job{"QuantizeFp8", {{"to", static_cast<std::int64_t>(to)}, {"slot", std::int64_t{1}}}, {{to, {rows, columns}, {}}, {DType::float32, {}, {}}, {DType::float32, {}, {}}}};
+        Job job{"QuantizeFp8",
+                {{"to", static_cast<std::int64_t>(to)}, {"slot", std::int64_t{1}}},
+                {{to, {rows, columns}, {}}, {DType::float32, {}, {}}, {DType::float32, {}, {}}}};
         if (transposed) job.outputs.push_back({to, {columns, rows}, {}});
         const std::vector<Held> inputs{hold(x, DType::bfloat16), hold(state_of(2, {3, 0x1p-3F}), DType::float32)};
         const std::vector<Held> got = run(describe_emulated, job, inputs), wanted = run(describe_native_cpu, job, inputs);
         ASSERT_EQ(got.size(), wanted.size());
-        for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(wanted[i])) << rows << " by " << columns << ", output " << i;
+        for (std::size_t i = 0; i < got.size(); ++i)
+          EXPECT_EQ(values_of(got[i]), values_of(wanted[i])) << rows << " by " << columns << ", output " << i;
       }
 }
 
@@ -39,7 +42,9 @@ TEST(Fp8Kernels, NanHasNoMagnitude) {
   Tensor x(TensorType{DType::float32, {70, 32}});
   x.write<float>()[2000] = std::numeric_limits<float>::quiet_NaN();
   x.write<float>()[2001] = 5;
-  const Job job{"QuantizeFp8", {{"to", static_cast<std::int64_t>(e4m3)}, {"slot", std::int64_t{0}}}, {{e4m3, {70, 32}, {}}, {DType::float32, {}, {}}, {DType::float32, {}, {}}}};
+  const Job job{"QuantizeFp8",
+                {{"to", static_cast<std::int64_t>(e4m3)}, {"slot", std::int64_t{0}}},
+                {{e4m3, {70, 32}, {}}, {DType::float32, {}, {}}, {DType::float32, {}, {}}}};
   const std::vector<Held> inputs{hold(x, DType::bfloat16), hold(state_of(1, {2}), DType::float32)};
   EXPECT_EQ(values_of(run(describe_emulated, job, inputs)[2]), std::vector<double>{std::numeric_limits<double>::infinity()});
   EXPECT_EQ(values_of(run(describe_emulated, job, inputs)[1]), std::vector<double>{0.5});
@@ -94,7 +99,8 @@ TEST(Fp8Kernels, AreEstimatedBelowThePeak) {
     return found.empty() ? 0 : found[0].efficiency * module->model(0, 1).flops;
   };
   const double wide = rate("InnerProduct", {operand(DType::bfloat16, {512, 512}), operand(DType::bfloat16, {512, 512})});
-  const double narrow = rate("ProductFp8", {operand(e4m3, {512, 512}), operand(e4m3, {512, 512}), operand(DType::float32, {}), operand(DType::float32, {})});
+  const double narrow =
+      rate("ProductFp8", {operand(e4m3, {512, 512}), operand(e4m3, {512, 512}), operand(DType::float32, {}), operand(DType::float32, {})});
   EXPECT_GT(wide, 0.5 * 989e12);
   EXPECT_LT(wide, 989e12);
   EXPECT_EQ(narrow, 2 * wide);

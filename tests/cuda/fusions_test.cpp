@@ -73,7 +73,10 @@ class CudaFusions : public testing::TestWithParam<Row> {};
 
 TEST_P(CudaFusions, AreThoseThatStepsGainBy) {
   const Row& row = GetParam();
-  EXPECT_EQ(fuses({.op = row.op, .attributes = &row.attributes, .inputs = row.inputs, .outputs = row.outputs}, row.capability), !row.gains ? Gain::no : row.op.starts_with("Conv") && row.op != "ConvolutionBackwardData" ? Gain::perhaps : row.gain);
+  EXPECT_EQ(fuses({.op = row.op, .attributes = &row.attributes, .inputs = row.inputs, .outputs = row.outputs}, row.capability),
+            !row.gains                                                          ? Gain::no
+            : row.op.starts_with("Conv") && row.op != "ConvolutionBackwardData" ? Gain::perhaps
+                                                                                : row.gain);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, CudaFusions, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 

@@ -1,5 +1,5 @@
-// CUDA's plans of images that are given as bytes, run on the host: the same losses and weights to the bit, in every precision, and a quarter
-// of the batch is copied.
+// CUDA's plans of images that are given as bytes, run on the host: the same losses and weights to the bit, in every precision, and a
+// quarter of the batch is copied.
 #include "tests/cuda/host_backend.h"
 #include "tests/planner/given_bytes.h"
 
@@ -52,7 +52,8 @@ TEST_P(GivenBytesOnHost, TrainTheSameToTheBit) {
   std::vector<std::string> before;
   for (const Step& s : got.plan.devices[0].steps) {
     if (s.op() == "Conv") break;
-    const bool reads_weights = std::ranges::any_of(s.inputs, [&](BufferId b) { return b.present() && got.plan.devices[0].buffers[b].arena == ArenaKind::parameters; });
+    const bool reads_weights = std::ranges::any_of(
+        s.inputs, [&](BufferId b) { return b.present() && got.plan.devices[0].buffers[b].arena == ArenaKind::parameters; });
     if (!s.op().empty() && !reads_weights) before.emplace_back(s.op());
   }
   EXPECT_EQ(before, (std::vector<std::string>{"LookUp"}));

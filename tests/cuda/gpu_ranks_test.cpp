@@ -26,7 +26,8 @@ constexpr const char* address_variable = "TANDEM_TEST_ADDRESS";
 // A rank's stream, buffer and sum, which may be recorded.
 class RankSum {
  public:
-  RankSum(const Backend& backend, CollectiveGroup& group, int rank, int device_index) : group_(group), rank_(rank), device_(backend.open(device_index, {})) {
+  RankSum(const Backend& backend, CollectiveGroup& group, int rank, int device_index)
+      : group_(group), rank_(rank), device_(backend.open(device_index, {})) {
     device_->activate();
     stream_ = device_->create_stream(1);
     memory_ = device_->allocate_summed(elements * 4);
@@ -94,7 +95,8 @@ void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
   try {
     World world({.rank = rank, .ranks = ranks, .address = std::getenv(address_variable), .timeout_seconds = timeout});
     const int device = backend.device_count() >= ranks ? rank : 0;
-    const auto group = backend.create_group({.devices = {device}, .first_rank = rank, .ranks = ranks, .world = &world, .timeout_seconds = timeout});
+    const auto group =
+        backend.create_group({.devices = {device}, .first_rank = rank, .ranks = ranks, .world = &world, .timeout_seconds = timeout});
     RankSum sum(backend, *group, rank, device);
     row.of_a_rank(sum, *group, world, rank);
   } catch (const std::exception& e) {
@@ -121,7 +123,8 @@ TEST_P(GpuRanks, EndWithoutEachOther) {
   if (!backend->unusable().empty()) GTEST_SKIP() << backend->unusable();
   if (const char* rank = std::getenv("TANDEM_TEST_RANK")) be_rank(*backend, row, std::atoi(rank));
   const test::RankAddress address;
-  const std::string filter = concat("--gtest_filter=", testing::UnitTest::GetInstance()->current_test_info()->test_suite_name(), '.', testing::UnitTest::GetInstance()->current_test_info()->name());
+  const std::string filter = concat("--gtest_filter=", testing::UnitTest::GetInstance()->current_test_info()->test_suite_name(), '.',
+                                    testing::UnitTest::GetInstance()->current_test_info()->name());
   pid_t processes[ranks];
   for (int rank = 0; rank < ranks; ++rank) {
     processes[rank] = fork();
@@ -131,7 +134,9 @@ TEST_P(GpuRanks, EndWithoutEachOther) {
     setenv(address_variable, address.text().c_str(), 1);
     if (backend->device_count() < ranks) {  // on one card they take each other for two machines
       setenv("NCCL_HOSTID", concat("rank", rank).c_str(), 1);
-      for (const auto& [name, value] : {std::pair{"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"}, {"NCCL_NET", "Socket"}, {"NCCL_SOCKET_IFNAME", "lo"}}) setenv(name, value, 1);
+      for (const auto& [name, value] :
+           {std::pair{"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"}, {"NCCL_NET", "Socket"}, {"NCCL_SOCKET_IFNAME", "lo"}})
+        setenv(name, value, 1);
     }
     execl("/proc/self/exe", "cuda_tests", filter.c_str(), static_cast<char*>(nullptr));
     _exit(127);
@@ -141,7 +146,8 @@ TEST_P(GpuRanks, EndWithoutEachOther) {
   for (int rank = 0; rank < ranks; ++rank) {
     int status = 0;
     pid_t ended = 0;
-    while ((ended = waitpid(processes[rank], &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    while ((ended = waitpid(processes[rank], &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (ended == 0) {
       kill(processes[rank], SIGKILL);
       waitpid(processes[rank], &status, 0);

@@ -9,7 +9,8 @@ namespace tandem::cuda {
 namespace {
 
 using I = std::int64_t;
-const std::vector<DType> all_types{DType::bfloat16, DType::float16, DType::float32}, mixed{DType::bfloat16, DType::float16}, single{DType::float32};
+const std::vector<DType> all_types{DType::bfloat16, DType::float16, DType::float32}, mixed{DType::bfloat16, DType::float16},
+    single{DType::float32};
 TensorType real(Shape shape) { return {DType::float64, std::move(shape)}; }
 TensorType wide(Shape shape) { return {DType::float32, std::move(shape)}; }
 ShapeInput noise(Shape shape) { return {real(std::move(shape))}; }
@@ -22,31 +23,50 @@ ShapeInput input(int number) { return {.type = {}, .input = number}; }
 void add_convolution(std::vector<ShapeRow>& rows, const char* name, I n, I c, I size, I out, I kernel, I stride, bool sums) {
   const I pad = kernel / 2, y_size = (size + 2 * pad - kernel) / stride + 1;
   const Shape x{n, c, size, size}, w{out, c, kernel, kernel}, y{n, out, y_size, y_size};
-  const Attributes window{{"kernel_shape", Ints{kernel, kernel}}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad, pad, pad}}, {"dilations", Ints{1, 1}}, {"group", I{1}}};
+  const Attributes window{{"kernel_shape", Ints{kernel, kernel}},
+                          {"strides", Ints{stride, stride}},
+                          {"pads", Ints{pad, pad, pad, pad}},
+                          {"dilations", Ints{1, 1}},
+                          {"group", I{1}}};
   Attributes data = window, weights = window;
   data.set("input_shape", x.dims);
   weights.set("weight_shape", w.dims);
   const I of_y = c * kernel * kernel, of_x = out * kernel * kernel, of_w = y.elements() / out;
   rows.push_back({concat(name, "_forward"), all_types, {"Conv", window, {noise(x), noise(w)}, {real(y)}, of_y}});
-  if (c % 8 == 0) rows.push_back({concat(name, "_backward_data"), all_types, {"ConvolutionBackwardData", data, {noise(y), noise(w)}, {real(x)}, of_x}});
-  rows.push_back({concat(name, "_backward_weights"), all_types, {"ConvolutionBackwardWeights", weights, {noise(x), noise(y)}, {real(w)}, of_w}});
-  if (sums) rows.push_back({concat(name, "_with_sums"), {DType::float16}, {"Conv", window, {noise(x), noise(w)}, {real(y), wide({out}), wide({out})}, 16 * of_w * of_y}});
+  if (c % 8 == 0)
+    rows.push_back({concat(name, "_backward_data"), all_types, {"ConvolutionBackwardData", data, {noise(y), noise(w)}, {real(x)}, of_x}});
+  rows.push_back(
+      {concat(name, "_backward_weights"), all_types, {"ConvolutionBackwardWeights", weights, {noise(x), noise(y)}, {real(w)}, of_w}});
+  if (sums)
+    rows.push_back({concat(name, "_with_sums"),
+                    {DType::float16},
+                    {"Conv", window, {noise(x), noise(w)}, {real(y), wide({out}), wide({out})}, 16 * of_w * of_y}});
 }
 
 void add_products(std::vector<ShapeRow>& rows, const char* name, I samples, I in, I out) {
   const Shape x{samples, in}, w{out, in}, y{samples, out};
   rows.push_back({concat(name, "_forward"), all_types, {"InnerProduct", {}, {noise(x), noise(w), noise({out})}, {real(y)}, in}});
-  rows.push_back({concat(name, "_backward_data"), all_types, {"InnerProductBackwardData", {{"input_shape", x.dims}}, {noise(y), noise(w)}, {real(x)}, out}});
-  rows.push_back({concat(name, "_backward_weights"), all_types, {"InnerProductBackwardWeights", {}, {noise(x), noise(y)}, {real(w)}, samples}});
+  rows.push_back({concat(name, "_backward_data"),
+                  all_types,
+                  {"InnerProductBackwardData", {{"input_shape", x.dims}}, {noise(y), noise(w)}, {real(x)}, out}});
+  rows.push_back(
+      {concat(name, "_backward_weights"), all_types, {"InnerProductBackwardWeights", {}, {noise(x), noise(y)}, {real(w)}, samples}});
 }
 
 ShapeRow batch_normalization(const char* name, const Shape& x, bool adds) {
   const Attributes a{{"epsilon", 1e-5F}};
   const Shape c{x[1]};
   const I terms = x.elements() / x[1];
-  ShapeRow row{name, all_types, {"BatchNormalizationTraining", a, {noise(x), positive(wide(c)), {wide(c)}}, {real(x), wide(c), wide(c), {DType::uint8, {0}}}, terms}};
+  ShapeRow row{
+      name,
+      all_types,
+      {"BatchNormalizationTraining", a, {noise(x), positive(wide(c)), {wide(c)}}, {real(x), wide(c), wide(c), {DType::uint8, {0}}}, terms}};
   if (adds) row.forward.inputs.push_back(noise(x));
-  row.backward = {"BatchNormalizationBackward", a, {input(0), noise(x), input(1), input(2), output(1), output(2), output(3)}, {real(x), wide(c), wide(c)}, terms};
+  row.backward = {"BatchNormalizationBackward",
+                  a,
+                  {input(0), noise(x), input(1), input(2), output(1), output(2), output(3)},
+                  {real(x), wide(c), wide(c)},
+                  terms};
   return row;
 }
 
@@ -55,39 +75,68 @@ ShapeRow max_pool(const char* name, const Shape& x) {
   const Attributes a{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}};
   Attributes b = a;
   b.set("input_shape", x.dims);
-  return {name, single, {"MaxPoolTraining", a, {noise(x)}, {real(y), {DType::uint8, {0}}}}, ShapeJob{"MaxPoolBackward", b, {noise(y), output(1)}, {real(x)}, 4, true}};
+  return {name,
+          single,
+          {"MaxPoolTraining", a, {noise(x)}, {real(y), {DType::uint8, {0}}}},
+          ShapeJob{"MaxPoolBackward", b, {noise(y), output(1)}, {real(x)}, 4, true}};
 }
 
 ShapeRow row_normalization(const char* name, I rows, I width) {
   const Shape x{rows, width}, statistics{rows, 1}, row{width};
   const Attributes a{{"axis", I{1}}, {"epsilon", 1e-5F}};
-  return {name, all_types, {"RowNormalization", a, {noise(x), positive(wide(row)), {wide(row)}}, {real(x), wide(statistics), wide(statistics)}, width},
-          ShapeJob{"RowNormalizationBackward", a, {noise(x), input(0), input(1), output(1), output(2)}, {real(x), wide(row), wide(row)}, rows}};
+  return {
+      name,
+      all_types,
+      {"RowNormalization", a, {noise(x), positive(wide(row)), {wide(row)}}, {real(x), wide(statistics), wide(statistics)}, width},
+      ShapeJob{"RowNormalizationBackward", a, {noise(x), input(0), input(1), output(1), output(2)}, {real(x), wide(row), wide(row)}, rows}};
 }
 
 ShapeRow attention(const char* name, I batch, I heads, I tokens, I width, bool causal) {
   const Shape q{batch, heads, tokens, width};
   Attributes a{{"scale", 0.125F}};
   if (causal) a.set("causal", I{1});
-  return {name, mixed, {"AttentionTraining", a, {noise(q), noise(q), noise(q)}, {real(q), wide({batch, heads, tokens})}, tokens * width},
-          ShapeJob{"AttentionBackward", a, {input(0), input(1), input(2), output(0), output(1), noise(q)}, {real(q), real(q), real(q)}, tokens * width}};
+  return {name,
+          mixed,
+          {"AttentionTraining", a, {noise(q), noise(q), noise(q)}, {real(q), wide({batch, heads, tokens})}, tokens * width},
+          ShapeJob{"AttentionBackward",
+                   a,
+                   {input(0), input(1), input(2), output(0), output(1), noise(q)},
+                   {real(q), real(q), real(q)},
+                   tokens * width}};
 }
 
 ShapeRow cross_entropy(const char* name, I rows, I classes) {
   const Shape x{rows, classes};
-  return {name, all_types, {"SoftmaxCrossEntropyTraining", {{"scale", 1.0F / static_cast<float>(rows)}}, {noise(x), {{DType::int64, {rows}}, 0, static_cast<double>(classes) - 0.5}}, {wide({}), real(x)}, classes}};
+  return {name,
+          all_types,
+          {"SoftmaxCrossEntropyTraining",
+           {{"scale", 1.0F / static_cast<float>(rows)}},
+           {noise(x), {{DType::int64, {rows}}, 0, static_cast<double>(classes) - 0.5}},
+           {wide({}), real(x)},
+           classes}};
 }
 
 ShapeRow embedding(const char* name, I tokens, I words, I width) {
-  return {name, single, {"Gather", {{"axis", I{0}}}, {noise({words, width}), {{DType::int64, {tokens}}, 0, static_cast<double>(words) - 0.5}}, {real({tokens, width})}},
-          ShapeJob{"GatherBackward", {{"axis", I{0}}, {"input_shape", Ints{words, width}}}, {noise({tokens, width}), input(1)}, {real({words, width})}, 64}};
+  return {name,
+          single,
+          {"Gather",
+           {{"axis", I{0}}},
+           {noise({words, width}), {{DType::int64, {tokens}}, 0, static_cast<double>(words) - 0.5}},
+           {real({tokens, width})}},
+          ShapeJob{"GatherBackward",
+                   {{"axis", I{0}}, {"input_shape", Ints{words, width}}},
+                   {noise({tokens, width}), input(1)},
+                   {real({words, width})},
+                   64}};
 }
 
 // Of 2³¹ elements and some, most of them by their repetitions.
 std::vector<ShapeRow> large_rows() {
   const Shape x{32, 64, 56, 56}, c{64};
   const I repeats = 336;
-  const auto row = [&](const char* name, ShapeJob job) { return ShapeRow{concat("large_", name), {DType::bfloat16}, std::move(job), {}, repeats}; };
+  const auto row = [&](const char* name, ShapeJob job) {
+    return ShapeRow{concat("large_", name), {DType::bfloat16}, std::move(job), {}, repeats};
+  };
   return {
       row("relu", {"Relu", {}, {noise(x)}, {real(x)}}),
       row("add", {"Add", {}, {noise(x), noise(x)}, {real(x)}}),
@@ -102,7 +151,9 @@ std::vector<ShapeRow> gpu_rows() {
   std::vector<ShapeRow> rows;
   for (const I n : {32, 1}) {
     const std::string of = n == 1 ? "one_" : "";
-    const auto add = [&](const char* name, I c, I size, I out, I kernel, I stride, bool sums = false) { add_convolution(rows, concat(of, name).c_str(), n, c, size, out, kernel, stride, sums); };
+    const auto add = [&](const char* name, I c, I size, I out, I kernel, I stride, bool sums = false) {
+      add_convolution(rows, concat(of, name).c_str(), n, c, size, out, kernel, stride, sums);
+    };
     add("stem", 3, 224, 64, 7, 2);
     add("wide_1x1", 64, 56, 256, 1, 1, true);
     add("narrow_1x1", 256, 56, 64, 1, 1);
@@ -166,7 +217,8 @@ TEST_P(GpuShapes, KernelsAgree) {
   if (!backend) GTEST_SKIP() << reason;
   if (!backend->unusable().empty()) GTEST_SKIP() << backend->unusable();
   const auto& [row, type] = GetParam();
-  if (const std::int64_t needed = bytes_of(row, type), free = backend->free_memory(0, 1); needed > free) GTEST_SKIP() << "takes " << needed << " bytes of " << free;
+  if (const std::int64_t needed = bytes_of(row, type), free = backend->free_memory(0, 1); needed > free)
+    GTEST_SKIP() << "takes " << needed << " bytes of " << free;
   RecordProperty("kernels", std::to_string(compare_at_shape(*backend, row, type).kernels));
 }
 INSTANTIATE_TEST_SUITE_P(Networks, GpuShapes, testing::ValuesIn(cases_of(gpu_rows())), name_of_case);
@@ -174,7 +226,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, GpuShapes, testing::ValuesIn(cases_of(gpu_row
 // Kernels on the host; `wrong`: the last kernel of an operator writes one element that is wrong.
 class WrongKernel final : public Kernel {
  public:
-  WrongKernel(std::unique_ptr<Kernel> kernel, const KernelDescription& d) : kernel_(std::move(kernel)), at_(d.outputs[0].bytes() - static_cast<std::int64_t>(sizeof(float))) {}
+  WrongKernel(std::unique_ptr<Kernel> kernel, const KernelDescription& d)
+      : kernel_(std::move(kernel)), at_(d.outputs[0].bytes() - static_cast<std::int64_t>(sizeof(float))) {}
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     kernel_->bind(inputs, outputs, workspace);
     last_ = reinterpret_cast<float*>(outputs[0] + at_);
@@ -217,7 +270,8 @@ TEST_P(ShapesOnHost, KernelsAgree) {
   EXPECT_TRUE(has_other || row.forward.op != "Conv");
   testing::TestPartResultArray found;
   {
-    const testing::ScopedFakeTestPartResultReporter caught(testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
+    const testing::ScopedFakeTestPartResultReporter caught(testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD,
+                                                           &found);
     compare_at_shape(ShapesBackend(libraries, true), row, type);
   }
   EXPECT_EQ(found.size() > 0, has_other) << "one of " << compared.kernels << " kernels is wrong in one element";

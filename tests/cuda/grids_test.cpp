@@ -10,8 +10,10 @@ namespace {
 TEST(Grids, GoByTheMultiprocessorsOfThePlansDevice) {
   const Shape x{64, 8, 100, 100}, c{8};
   const Operand like_x{DType::bfloat16, x, Layout::channels_last(4)}, like_c{DType::float32, c, Layout::row_major(1)};
-  const Attributes sum{{"axes", Ints{0, 2, 3}}, {"keepdims", std::int64_t{0}}}, epsilon{{"epsilon", 1e-5F}}, of_rows{{"axis", std::int64_t{1}}, {"epsilon", 1e-5F}};
-  const Operand rows{DType::bfloat16, {4000, 64}, Layout::row_major(2)}, row{DType::float32, {64}, Layout::row_major(1)}, statistic{DType::float32, {4000, 1}, Layout::row_major(2)};
+  const Attributes sum{{"axes", Ints{0, 2, 3}}, {"keepdims", std::int64_t{0}}}, epsilon{{"epsilon", 1e-5F}},
+      of_rows{{"axis", std::int64_t{1}}, {"epsilon", 1e-5F}};
+  const Operand rows{DType::bfloat16, {4000, 64}, Layout::row_major(2)}, row{DType::float32, {64}, Layout::row_major(1)},
+      statistic{DType::float32, {4000, 1}, Layout::row_major(2)};
   const KernelRequest requests[] = {
       {.op = "ReduceSum", .attributes = &sum, .inputs = {like_x}, .outputs = {{DType::bfloat16, c, {}}}},
       {.op = "BatchNormalizationTraining", .attributes = &epsilon, .inputs = {like_x, like_c, like_c}, .outputs = {like_x, like_c, like_c, {DType::uint8, Shape{0}, {}}}},

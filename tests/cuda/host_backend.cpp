@@ -14,7 +14,8 @@ namespace {
 // A library's kernel: the same operator by the CPU backend, row-major.
 class ReferenceKernel final : public Kernel {
  public:
-  ReferenceKernel(std::string op, Attributes attributes, const KernelDescription& d) : job_{std::move(op), std::move(attributes), {}}, in_(d.inputs), out_(d.outputs) {
+  ReferenceKernel(std::string op, Attributes attributes, const KernelDescription& d)
+      : job_{std::move(op), std::move(attributes), {}}, in_(d.inputs), out_(d.outputs) {
     for (const Operand& o : out_) job_.outputs.push_back({o.dtype, o.shape, {}});
   }
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
@@ -44,12 +45,14 @@ class ReferenceKernel final : public Kernel {
 };
 
 void run_by_reference(KernelDescription& d, const KernelRequest& request) {
-  d.make = [op = std::string(request.op), attributes = *request.attributes, copy = KernelDescription{.inputs = d.inputs, .outputs = d.outputs}] {
+  d.make = [op = std::string(request.op), attributes = *request.attributes,
+            copy = KernelDescription{.inputs = d.inputs, .outputs = d.outputs}] {
     return std::make_unique<ReferenceKernel>(op, attributes, copy);
   };
 }
 
-// What libraries keep between forward and backward, and what they compute in 16 bits, have no equal on the CPU: our own kernels are planned instead.
+// What libraries keep between forward and backward, and what they compute in 16 bits, have no equal on the CPU: our own kernels are planned
+// instead.
 constexpr std::string_view without_equal[] = {"cudnn.attention", "cudnn.max_pool", "cudnn.batch_normalization", "cudnn.row_normalization"};
 
 // Products have no kernels of our own: as cuBLASLt's are described, in the layouts that those want.
@@ -96,16 +99,22 @@ HostCudaBackend::HostCudaBackend(bool with_module) {
 }
 
 DeviceModel HostCudaBackend::model(int index, int devices_in_use) const {
-  return module_ ? module_->model(index, devices_in_use) : DeviceModel{.name = "host", .memory = std::int64_t{1} << 30, .flops = 1e12, .bandwidth = 1e12, .threads = 1, .alignment = 256};
+  return module_ ? module_->model(index, devices_in_use)
+                 : DeviceModel{
+                       .name = "host", .memory = std::int64_t{1} << 30, .flops = 1e12, .bandwidth = 1e12, .threads = 1, .alignment = 256};
 }
 
 std::vector<KernelDescription> HostCudaBackend::describe(const KernelRequest& request) const {
-  const std::vector<KernelDescription> own = std::find(std::begin(products), std::end(products), request.op) == std::end(products) ? describe_emulated(request) : describe_product(request);
+  const std::vector<KernelDescription> own = std::find(std::begin(products), std::end(products), request.op) == std::end(products)
+                                                 ? describe_emulated(request)
+                                                 : describe_product(request);
   std::vector<KernelDescription> all = own;
   if (module_) {
     all.clear();
     for (KernelDescription& d : module_->describe(request)) {
-      if (std::any_of(std::begin(without_equal), std::end(without_equal), [&](std::string_view family) { return d.kernel.starts_with(family); })) continue;
+      if (std::any_of(std::begin(without_equal), std::end(without_equal),
+                      [&](std::string_view family) { return d.kernel.starts_with(family); }))
+        continue;
       const auto same = std::find_if(own.begin(), own.end(), [&](const KernelDescription& o) { return o.kernel == d.kernel; });
       if (same != own.end())
         d.make = same->make;

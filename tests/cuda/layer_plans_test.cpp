@@ -9,7 +9,8 @@ namespace {
 struct Layer {
   std::int64_t channels, filters, size, kernel, stride;
 };
-constexpr Layer layers[] = {{3, 64, 224, 7, 2}, {64, 64, 56, 3, 1}, {64, 256, 56, 1, 1}, {128, 128, 56, 3, 2}, {256, 512, 56, 1, 2}, {512, 2048, 7, 1, 1}};
+constexpr Layer layers[] = {{3, 64, 224, 7, 2},   {64, 64, 56, 3, 1},   {64, 256, 56, 1, 1},
+                            {128, 128, 56, 3, 2}, {256, 512, 56, 1, 2}, {512, 2048, 7, 1, 1}};
 
 struct Precision {
   DType dtype;
@@ -24,15 +25,21 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
   const auto [dtype, tf32] = GetParam();
   KernelOptions options;
   options.tf32 = tf32;
-  const auto expect_cudnn = [&](std::string_view op, const Attributes& a, std::vector<Operand> inputs, std::vector<Operand> outputs, std::string_view family = "cudnn.") {
+  const auto expect_cudnn = [&](std::string_view op, const Attributes& a, std::vector<Operand> inputs, std::vector<Operand> outputs,
+                                std::string_view family = "cudnn.") {
     const std::vector<KernelDescription> found = backend->describe({op, &a, std::move(inputs), std::move(outputs), options, {}});
     ASSERT_FALSE(found.empty()) << op << " {" << to_string(a) << '}';
     EXPECT_TRUE(found[0].kernel.starts_with(family)) << op << " {" << to_string(a) << "} got " << found[0].kernel;
   };
   for (const Layer& l : layers) {
     const std::int64_t pad = l.kernel / 2, out = (l.size + 2 * pad - l.kernel) / l.stride + 1;
-    const Attributes a{{"kernel_shape", Ints{l.kernel, l.kernel}}, {"strides", Ints{l.stride, l.stride}}, {"pads", Ints{pad, pad, pad, pad}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
-    const Operand x{dtype, Shape{32, l.channels, l.size, l.size}, {}}, w{dtype, Shape{l.filters, l.channels, l.kernel, l.kernel}, {}}, y{dtype, Shape{32, l.filters, out, out}, {}}, b{dtype, Shape{l.filters}, {}};
+    const Attributes a{{"kernel_shape", Ints{l.kernel, l.kernel}},
+                       {"strides", Ints{l.stride, l.stride}},
+                       {"pads", Ints{pad, pad, pad, pad}},
+                       {"dilations", Ints{1, 1}},
+                       {"group", std::int64_t{1}}};
+    const Operand x{dtype, Shape{32, l.channels, l.size, l.size}, {}}, w{dtype, Shape{l.filters, l.channels, l.kernel, l.kernel}, {}},
+        y{dtype, Shape{32, l.filters, out, out}, {}}, b{dtype, Shape{l.filters}, {}};
     expect_cudnn("Conv", a, {x, w}, {y});
     Attributes relu = a;
     relu.set("activation", std::string("Relu"));
@@ -56,7 +63,8 @@ TEST_P(PrecisionPlans, CudnnTakesResNetsLayers) {
     for (const Attributes& activation : {norm, plain}) expect_cudnn("BatchNormalizationTraining", activation, {y, c, c}, {y, c, c, opaque});
     expect_cudnn("BatchNormalizationTraining", norm, {y, c, c, y}, {y, c, c, opaque});
     const Operand kept{DType::float32, Shape{l.filters}, Layout("opaque:inverse_deviation")};
-    for (const Attributes& activation : {norm, plain}) expect_cudnn("BatchNormalizationBackward", activation, {y, y, c, c, c, c, kept}, {y, c, c});
+    for (const Attributes& activation : {norm, plain})
+      expect_cudnn("BatchNormalizationBackward", activation, {y, y, c, c, c, c, kept}, {y, c, c});
     expect_cudnn("BatchNormalizationBackward", norm, {y, y, c, c, c, c, kept, y}, {y, c, c});
     expect_cudnn("BatchNormalizationBackward", norm, {y, y, c, c, c, c, kept, y}, {y, c, c, y});
   }
@@ -66,9 +74,11 @@ TEST_P(PrecisionPlans, CudnnSumsGradientsAtForks) {
   std::string reason;
   const Backend* const backend = cuda_module(reason);
   if (!backend) GTEST_SKIP() << reason;
-  const Operand y{GetParam().dtype, Shape{32, 256, 56, 56}, {}}, c{DType::float32, Shape{256}, {}}, kept{DType::float32, Shape{256}, Layout("opaque:inverse_deviation")};
+  const Operand y{GetParam().dtype, Shape{32, 256, 56, 56}, {}}, c{DType::float32, Shape{256}, {}},
+      kept{DType::float32, Shape{256}, Layout("opaque:inverse_deviation")};
   const Attributes norm{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}};
-  const std::vector<KernelDescription> found = backend->describe({"BatchNormalizationBackward", &norm, {y, y, c, c, c, {}, kept, y, y}, {y, c, c, y}, {}, {}});
+  const std::vector<KernelDescription> found =
+      backend->describe({"BatchNormalizationBackward", &norm, {y, y, c, c, c, {}, kept, y, y}, {y, c, c, y}, {}, {}});
   ASSERT_FALSE(found.empty());
   EXPECT_TRUE(found[0].kernel.starts_with("cudnn.batch_normalization_backward")) << found[0].kernel;
 }

@@ -46,7 +46,8 @@ TEST_P(LibraryAttention, IsWhatCudnnComputesAlike) {
   const Row& row = GetParam();
   Attributes a = row.attributes;
   a.set("scale", 0.125F);
-  const Operand q{row.dtype, {samples, heads, queries, row.head_width}, Layout("acbd")}, k{row.dtype, {samples, row.key_heads, keys, row.head_width}, Layout("acbd")}, log_sum{DType::float32, {samples, heads, queries}, {}};
+  const Operand q{row.dtype, {samples, heads, queries, row.head_width}, Layout("acbd")},
+      k{row.dtype, {samples, row.key_heads, keys, row.head_width}, Layout("acbd")}, log_sum{DType::float32, {samples, heads, queries}, {}};
   std::vector<Operand> more;  // mask and random numbers
   if (row.mask.rank() > 0) more.push_back({row.mask_type, row.mask, {}});
   if (row.random) more = {{}, {DType::int64, {4}, {}}};
@@ -54,7 +55,9 @@ TEST_P(LibraryAttention, IsWhatCudnnComputesAlike) {
     inputs.insert(inputs.end(), more.begin(), more.end());
     return inputs;
   };
-  const KernelRequest requests[] = {{"AttentionTraining", &a, with({q, k, k}), {q, log_sum}, {}, {}}, {"AttentionTraining", &a, with({q, k, k}), {q}, {}, {}}, {"AttentionBackward", &a, with({q, k, k, q, log_sum, q}), {q, k, k}, {}, {}}};
+  const KernelRequest requests[] = {{"AttentionTraining", &a, with({q, k, k}), {q, log_sum}, {}, {}},
+                                    {"AttentionTraining", &a, with({q, k, k}), {q}, {}, {}},
+                                    {"AttentionBackward", &a, with({q, k, k, q, log_sum, q}), {q, k, k}, {}, {}}};
   for (const KernelRequest& request : requests) {
     const std::vector<KernelDescription> found = backend->describe(request);
     ASSERT_EQ(found.size(), row.taken ? 2U : 1U) << request.op << ' ' << request.outputs.size();

@@ -39,7 +39,8 @@ TEST_P(LibraryNormalization, IsOfferedBesideOurOwn) {
   std::vector<Operand> inputs{x, scale, bias}, outputs{y, each, each}, gradient{y, x, scale, each, each}, gradients{x, scale};
   if (row.added) inputs.push_back(y), outputs.push_back(x), gradient.push_back(x);
   if (bias.present()) gradients.push_back(bias);
-  for (const auto& [request, taken] : {std::pair{KernelRequest{"RowNormalization", &a, inputs, outputs, {}, {}}, row.forward}, {KernelRequest{"RowNormalizationBackward", &a, gradient, gradients, {}, {}}, row.backward}}) {
+  for (const auto& [request, taken] : {std::pair{KernelRequest{"RowNormalization", &a, inputs, outputs, {}, {}}, row.forward},
+                                       {KernelRequest{"RowNormalizationBackward", &a, gradient, gradients, {}, {}}, row.backward}}) {
     const std::vector<KernelDescription> found = backend->describe(request);
     ASSERT_EQ(found.size(), taken ? 2U : 1U) << request.op;
     EXPECT_TRUE(found.back().kernel.starts_with("native.")) << found.back().kernel;
@@ -49,7 +50,8 @@ TEST_P(LibraryNormalization, IsOfferedBesideOurOwn) {
     EXPECT_TRUE(!taken || found[0].efficiency < 0.2) << "the estimate is bound by arithmetic, not by memory as ours";
   }
 }
-INSTANTIATE_TEST_SUITE_P(Rows, LibraryNormalization, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Rows, LibraryNormalization, testing::ValuesIn(rows),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tandem::cuda

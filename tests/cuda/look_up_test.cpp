@@ -26,7 +26,8 @@ TEST(LookUp, IsTheFormulaOfEachByte) {
         const auto formula = [](std::int64_t c, std::int64_t byte) {
           return static_cast<float>(byte) * (1 / (58.395F + static_cast<float>(c))) + (-2.1179F - static_cast<float>(c));
         };
-        Tensor table(TensorType{DType::float32, {channels, 256}}), bytes(TensorType{DType::uint8, row.shape}), wanted(TensorType{DType::float32, row.shape});
+        Tensor table(TensorType{DType::float32, {channels, 256}}), bytes(TensorType{DType::uint8, row.shape}),
+            wanted(TensorType{DType::float32, row.shape});
         for (std::int64_t c = 0; c < channels; ++c)
           for (std::int64_t v = 0; v < 256; ++v) table.write<float>()[static_cast<std::size_t>(c * 256 + v)] = formula(c, v);
         std::int64_t inner = 1;
@@ -39,7 +40,8 @@ TEST(LookUp, IsTheFormulaOfEachByte) {
         const Job job{"LookUp", {{"axis", row.axis}}, {{dtype, row.shape, Layout(row.to)}}};
         const Held got = run(describe_emulated, job, {hold(bytes, DType::uint8, Layout(row.from)), hold(table, dtype)})[0];
         EXPECT_EQ(got.operand.layout, Layout(row.to));
-        EXPECT_EQ(got.bytes, hold(wanted, dtype, Layout(row.to)).bytes) << to_string(row.shape) << ' ' << row.from << " -> " << row.to << ' ' << name_of(dtype) << (one ? ", one row" : "");
+        EXPECT_EQ(got.bytes, hold(wanted, dtype, Layout(row.to)).bytes)
+            << to_string(row.shape) << ' ' << row.from << " -> " << row.to << ' ' << name_of(dtype) << (one ? ", one row" : "");
       }
 }
 
@@ -48,7 +50,10 @@ TEST(LookUp, WritesWhatThePlanPrefers) {
   const Attributes axis{{"axis", std::int64_t{1}}};
   for (const char* from : {"abcd", "acdb"})
     for (const auto& [preference, layout] : {std::pair{LayoutPreference::blocked, "abcd"}, {LayoutPreference::channels_last, "acdb"}}) {
-      KernelRequest request{.op = "LookUp", .attributes = &axis, .inputs = {{DType::uint8, {2, 3, 4, 4}, Layout(from)}, {DType::float16, {3, 256}, Layout()}}, .outputs = {{DType::float16, {2, 3, 4, 4}, Layout()}}};
+      KernelRequest request{.op = "LookUp",
+                            .attributes = &axis,
+                            .inputs = {{DType::uint8, {2, 3, 4, 4}, Layout(from)}, {DType::float16, {3, 256}, Layout()}},
+                            .outputs = {{DType::float16, {2, 3, 4, 4}, Layout()}}};
       request.options.preference = preference;
       const KernelDescription d = describe_emulated(request).at(0);
       EXPECT_EQ(d.inputs[0].layout, Layout(from));

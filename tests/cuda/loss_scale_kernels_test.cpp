@@ -6,14 +6,18 @@
 namespace tandem::cuda {
 namespace {
 
-Held floats(const Shape& shape, const std::vector<float>& values) { return hold(Tensor::of<float>(shape, std::span<const float>(values)), DType::float32); }
+Held floats(const Shape& shape, const std::vector<float>& values) {
+  return hold(Tensor::of<float>(shape, std::span<const float>(values)), DType::float32);
+}
 
 Job job_of(const std::string& op, const Attributes& attributes, const Shape& y) { return {op, attributes, {{DType::float32, y, {}}}}; }
 
 // The row: the type of every other tensor.
 class LossScaleKernels : public InPlaces<DType> {
  protected:
-  std::vector<double> result(const std::string& op, const Attributes& attributes, const Shape& y, const std::vector<Held>& inputs) { return values_of(first(job_of(op, attributes, y), inputs)[0]); }
+  std::vector<double> result(const std::string& op, const Attributes& attributes, const Shape& y, const std::vector<Held>& inputs) {
+    return values_of(first(job_of(op, attributes, y), inputs)[0]);
+  }
 };
 const auto types = testing::Values(DType::float32, DType::bfloat16, DType::float16);
 const auto type_name = [](const auto& info) { return to_string(std::get<1>(info.param)); };
@@ -56,12 +60,15 @@ TEST_P(LossScaleKernels, StateFollowsAsOnTheCpu) {
 TEST_P(LossScaleKernels, SkippedStepsChangeNothing) {
   const Held w = floats({3}, {1, 2, 3}), g = floats({3}, {4, 5, std::numeric_limits<float>::infinity()}), m = floats({3}, {6, 7, 8});
   const Held skip = floats({16}, {0.5F, 1, 1, 1, 1024, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0});
-  const std::vector<Held> now = first({"SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.5F}}, {{DType::float32, Shape{3}, {}}, {DType::float32, Shape{3}, {}}}}, {skip, w, g, m});
+  const std::vector<Held> now = first(
+      {"SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.5F}}, {{DType::float32, Shape{3}, {}}, {DType::float32, Shape{3}, {}}}},
+      {skip, w, g, m});
   EXPECT_EQ(values_of(now[0]), values_of(w));
   EXPECT_EQ(values_of(now[1]), values_of(m));
   EXPECT_EQ(result("RunningStatistics", {{"momentum", 0.5F}}, {3}, {w, g, skip}), values_of(w));
   const Held take = floats({16}, {0.5F, 1, 1, 1, 2, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0});
-  EXPECT_EQ(result("SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.0F}}, {3}, {take, w, m}), (std::vector<double>{-0.5, 0.25, 1}));
+  EXPECT_EQ(result("SgdUpdate", {{"tensors", std::int64_t{1}}, {"momentum", 0.0F}}, {3}, {take, w, m}),
+            (std::vector<double>{-0.5, 0.25, 1}));
 }
 
 }  // namespace

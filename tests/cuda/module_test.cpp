@@ -40,7 +40,8 @@ TEST(KernelNames, FindTheirProductAgain) {
   const std::vector<KernelDescription> first = backend->describe(request);
   ASSERT_FALSE(first.empty());
   if (!backend->unusable().empty()) EXPECT_EQ(first[0].kernel, "cublaslt.inner_product.heuristic") << "no device can be asked";
-  for (const std::string& name : {first[0].kernel, std::string("cublaslt.inner_product.eng66.k1=20"), std::string("cublaslt.inner_product.apart.eng66")}) {
+  for (const std::string& name :
+       {first[0].kernel, std::string("cublaslt.inner_product.eng66.k1=20"), std::string("cublaslt.inner_product.apart.eng66")}) {
     request.kernel = name;
     const std::vector<KernelDescription> again = backend->describe(request);
     ASSERT_EQ(again.size(), 1U) << name;
@@ -57,7 +58,8 @@ TEST(Module, HasAKernelForEveryOperatorThatTheCpuHas) {
   if (!backend) GTEST_SKIP() << reason;
   const std::vector<KernelRow> own = backend->rows();
   for (const KernelRow& wanted : cpu_backend().rows())
-    EXPECT_TRUE(std::any_of(own.begin(), own.end(), [&](const KernelRow& r) { return r.op == wanted.op; })) << wanted.op << " has a kernel on the CPU alone";
+    EXPECT_TRUE(std::any_of(own.begin(), own.end(), [&](const KernelRow& r) { return r.op == wanted.op; }))
+        << wanted.op << " has a kernel on the CPU alone";
 }
 
 // What the emulation runs is the backend's own list.

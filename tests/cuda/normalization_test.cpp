@@ -21,7 +21,8 @@ class Normalizations : public InPlaces<DType> {
   double summed(std::int64_t terms) const { return tolerance_of(ours.wide, terms) * 4; }
   // Sums of two are exact in every type.
   Tensor numbers(const Shape& shape) { return random_tensor(random, shape, -1, 1); }
-  static void expect_all(const std::vector<Held>& got, const std::vector<Held>& wanted, std::initializer_list<std::pair<const char*, double>> rows, const std::string& what) {
+  static void expect_all(const std::vector<Held>& got, const std::vector<Held>& wanted,
+                         std::initializer_list<std::pair<const char*, double>> rows, const std::string& what) {
     ASSERT_EQ(got.size(), wanted.size()) << what;
     std::size_t i = 0;
     for (const auto& [name, tolerance] : rows)
@@ -33,20 +34,26 @@ struct RowForm {
   const char* name;
   bool scale, bias, addend, rms;
 };
-constexpr RowForm row_forms[] = {{"alone", false, false, false, false}, {"scaled", true, false, false, true}, {"whole", true, true, false, false}, {"behind a sum", true, true, true, false}, {"rms behind a sum", true, false, true, true}};
+constexpr RowForm row_forms[] = {{"alone", false, false, false, false},
+                                 {"scaled", true, false, false, true},
+                                 {"whole", true, true, false, false},
+                                 {"behind a sum", true, true, true, false},
+                                 {"rms behind a sum", true, false, true, true}};
 struct RowSize {
   Shape x;
   std::int64_t axis;
 };
 // Odd rows, rows of one warp and of a block, rows that stay in registers and such that do not, many rows.
-const RowSize row_sizes[] = {{{7, 13}, 1}, {{3, 5, 64}, 2}, {{2, 6, 16, 8}, 2}, {{2, 2, 1096}, 2}, {{2, 518}, 1}, {{2, 8264}, 1}, {{90, 8}, 1}};
+const RowSize row_sizes[] = {{{7, 13}, 1},  {{3, 5, 64}, 2}, {{2, 6, 16, 8}, 2}, {{2, 2, 1096}, 2},
+                             {{2, 518}, 1}, {{2, 8264}, 1},  {{90, 8}, 1}};
 
 TEST_P(Normalizations, OfRows) {
   for (const RowSize& size : row_sizes)
     for (const RowForm& form : row_forms) {
       Shape of_row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
       for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
-      const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
+      const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x),
+                   scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
       Attributes a{{"axis", size.axis}, {"epsilon", 0.015625F}};
       if (form.rms) a.set("rms", std::int64_t{1});
       const std::int64_t n = of_row.elements(), rows = size.x.elements() / n;
@@ -75,12 +82,15 @@ TEST_P(Normalizations, OfRows) {
         if (form.addend) all.push_back(hold(dsum, t.real));
         return all;
       };
-      const std::vector<Held> f_cpu = on_cpu(forward(reference), inputs(reference)), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
+      const std::vector<Held> f_cpu = on_cpu(forward(reference), inputs(reference)),
+                              g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
       for (const Ran& f : own(forward(ours), inputs(ours))) {
         const std::string what = concat(f.kernel, ' ', size.x, ' ', form.name);
         ASSERT_GE(f.outputs.size(), 3U);
         expect_all(f.outputs, f_cpu, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
-        for (const Ran& g : own(backward(ours), flows(ours, f.outputs))) expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}}, concat(what, ", ", g.kernel));
+        for (const Ran& g : own(backward(ours), flows(ours, f.outputs)))
+          expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}},
+                     concat(what, ", ", g.kernel));
       }
     }
 }
@@ -91,10 +101,13 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
   for (const RowSize& size : row_sizes) {
     Shape of_row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
     for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
-    const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x), scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
+    const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x),
+                 scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
     const DType wide = DType::float32;
     const auto forward = [&](bool adds, DType of_addend, DType of_y) {
-      Job job{"RowNormalization", {{"axis", size.axis}, {"epsilon", 0.015625F}}, {{of_y, size.x, {}}, {wide, statistics, {}}, {wide, statistics, {}}}};
+      Job job{"RowNormalization",
+              {{"axis", size.axis}, {"epsilon", 0.015625F}},
+              {{of_y, size.x, {}}, {wide, statistics, {}}, {wide, statistics, {}}}};
       std::vector<Held> in{hold(x, wide), hold(scale, wide), hold(bias, wide)};
       if (adds) {
         in.push_back(hold(addend, of_addend));
@@ -104,7 +117,9 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
     };
     const auto rounded = [&](const Held& h) {
       std::vector<double> v = values_of(h);
-      for (double& d : v) d = row() == DType::bfloat16 ? static_cast<double>(tandem::to_float(tandem::to_bfloat16(static_cast<float>(d)))) : static_cast<double>(tandem::to_float(tandem::to_float16(static_cast<float>(d))));
+      for (double& d : v)
+        d = row() == DType::bfloat16 ? static_cast<double>(tandem::to_float(tandem::to_bfloat16(static_cast<float>(d))))
+                                     : static_cast<double>(tandem::to_float(tandem::to_float16(static_cast<float>(d))));
       return v;
     };
     for (const bool adds : {false, true}) {
@@ -114,7 +129,8 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
         if (!adds && of_y == wide) continue;
         const std::vector<Held> got = forward(adds, row(), of_y);
         ASSERT_EQ(got.size(), wanted.size());
-        EXPECT_EQ(values_of(got[0]), of_y == wide ? values_of(wanted[0]) : rounded(wanted[0])) << to_string(size.x) << ' ' << to_string(of_y);
+        EXPECT_EQ(values_of(got[0]), of_y == wide ? values_of(wanted[0]) : rounded(wanted[0]))
+            << to_string(size.x) << ' ' << to_string(of_y);
         for (std::size_t i = 1; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(wanted[i])) << to_string(size.x) << ' ' << i;
       }
       const Operand like_row{wide, of_row, {}};
@@ -126,7 +142,8 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
       };
       const std::vector<Held> got = backward(row()), same = backward(wide);
       ASSERT_EQ(got.size(), same.size());
-      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(same[i])) << to_string(size.x) << ": gradient " << i;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_EQ(values_of(got[i]), values_of(same[i])) << to_string(size.x) << ": gradient " << i;
 
       // What is added to dy on the way is as a sum of its own.
       Tensor sum(TensorType{DType::float64, size.x});
@@ -134,13 +151,15 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
       for (std::size_t i = 0; i < a.size(); ++i) sum.write<double>()[i] = a[i] + b[i];
       const auto backward_of_two = [&](bool summed_before) {
         const Job job{"RowNormalizationBackward", {{"axis", size.axis}}, {{wide, size.x, {}}, like_row, like_row}};
-        std::vector<Held> in{hold(summed_before ? sum : dy, wide), hold(x, wide), hold(scale, wide), wanted[1], wanted[2], adds ? hold(dsum, wide) : Held{}};
+        std::vector<Held> in{hold(summed_before ? sum : dy, wide), hold(x, wide), hold(scale, wide), wanted[1], wanted[2],
+                             adds ? hold(dsum, wide) : Held{}};
         if (!summed_before) in.push_back(hold(addend, row()));
         return first(job, in);
       };
       const std::vector<Held> two = backward_of_two(false), one = backward_of_two(true);
       ASSERT_EQ(two.size(), one.size());
-      for (std::size_t i = 0; i < two.size(); ++i) EXPECT_EQ(values_of(two[i]), values_of(one[i])) << to_string(size.x) << ": gradient of two, " << i;
+      for (std::size_t i = 0; i < two.size(); ++i)
+        EXPECT_EQ(values_of(two[i]), values_of(one[i])) << to_string(size.x) << ": gradient of two, " << i;
     }
   }
 }
@@ -150,7 +169,8 @@ struct GroupSize {
   std::int64_t groups;
 };
 // Channels in packs and not, groups of a part of a pack and of several, one channel each, of images, lines and rows.
-const GroupSize group_sizes[] = {{{2, 6, 5, 4}, 3}, {{3, 32, 7, 7}, 4}, {{1, 40, 17, 9}, 20}, {{2, 24, 45}, 24}, {{4, 16}, 2}, {{1, 264, 9}, 1}};
+const GroupSize group_sizes[] = {{{2, 6, 5, 4}, 3}, {{3, 32, 7, 7}, 4}, {{1, 40, 17, 9}, 20},
+                                 {{2, 24, 45}, 24}, {{4, 16}, 2},       {{1, 264, 9}, 1}};
 
 TEST_P(Normalizations, OfGroups) {
   for (const GroupSize& size : group_sizes)
@@ -165,19 +185,26 @@ TEST_P(Normalizations, OfGroups) {
       };
       const auto forward = [&](const Types& t) {
         const Operand statistic{t.wide, statistics, {}};
-        return Job{"GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.015625F}}, {{t.real, size.x, {}}, statistic, statistic}};
+        return Job{
+            "GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.015625F}}, {{t.real, size.x, {}}, statistic, statistic}};
       };
       const auto backward = [&](const Types& t) {
         const Operand like_x{t.real, size.x, {}}, channel{t.wide, channels, {}};
-        return Job{"GroupNormalizationBackward", {{"groups", size.groups}}, scaled ? std::vector{like_x, channel, channel} : std::vector{like_x}};
+        return Job{
+            "GroupNormalizationBackward", {{"groups", size.groups}}, scaled ? std::vector{like_x, channel, channel} : std::vector{like_x}};
       };
-      const auto flows = [&](const Types& t, const std::vector<Held>& f) { return std::vector{hold(dy, t.real), hold(x, t.real), scaled ? hold(scale, t.wide) : Held{}, f[1], f[2]}; };
-      const std::vector<Held> f_cpu = on_cpu(forward(reference), inputs(reference)), g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
+      const auto flows = [&](const Types& t, const std::vector<Held>& f) {
+        return std::vector{hold(dy, t.real), hold(x, t.real), scaled ? hold(scale, t.wide) : Held{}, f[1], f[2]};
+      };
+      const std::vector<Held> f_cpu = on_cpu(forward(reference), inputs(reference)),
+                              g_cpu = on_cpu(backward(reference), flows(reference, f_cpu));
       for (const Ran& f : own(forward(ours), inputs(ours))) {
         const std::string what = concat(f.kernel, ' ', size.x, " in ", size.groups, scaled ? ", scaled" : "");
         ASSERT_EQ(f.outputs.size(), 3U);
         expect_all(f.outputs, f_cpu, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}}, what);
-        for (const Ran& g : own(backward(ours), flows(ours, f.outputs))) expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(of_channel)}, {"dbias", summed(of_channel)}}, concat(what, ", ", g.kernel));
+        for (const Ran& g : own(backward(ours), flows(ours, f.outputs)))
+          expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(of_channel)}, {"dbias", summed(of_channel)}},
+                     concat(what, ", ", g.kernel));
       }
     }
 }

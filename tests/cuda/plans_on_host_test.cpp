@@ -90,9 +90,16 @@ TEST_P(PlansOnGpu, TrainAsTheCpuDoes) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-4 * std::fabs(wanted[i])) << "step " << i + 1;
   EXPECT_EQ(train_small_network(*backend, GetParam()), got) << "the same plan gives the same bits";
 }
-INSTANTIATE_TEST_SUITE_P(Networks, PlansOnGpu, testing::Values(SmallTraining{"sgd", 1}, SmallTraining{"adam", 1}, SmallTraining{"sgd", 4}, SmallTraining{"rmsprop", 2}, SmallTraining{"sgd", 1, "LSTM"}, SmallTraining{"sgd", 2, "GRU"},
+INSTANTIATE_TEST_SUITE_P(Networks, PlansOnGpu,
+                         testing::Values(SmallTraining{"sgd", 1}, SmallTraining{"adam", 1}, SmallTraining{"sgd", 4},
+                                         SmallTraining{"rmsprop", 2}, SmallTraining{"sgd", 1, "LSTM"}, SmallTraining{"sgd", 2, "GRU"},
                                          SmallTraining{"sgd", 1, "linear GRU"}),
-                         [](const auto& info) { return concat(info.param.optimizer, "_on_", info.param.devices, info.param.cell == "linear GRU" ? "_linear_gru" : info.param.cell.empty() ? "" : concat("_", info.param.cell)); });
+                         [](const auto& info) {
+                           return concat(info.param.optimizer, "_on_", info.param.devices,
+                                         info.param.cell == "linear GRU" ? "_linear_gru"
+                                         : info.param.cell.empty()       ? ""
+                                                                         : concat("_", info.param.cell));
+                         });
 
 }  // namespace
 }  // namespace tandem::cuda

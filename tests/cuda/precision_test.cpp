@@ -23,8 +23,10 @@ TEST(CudaPrecision, HalfTrainsAsFloat32OnTheHost) {
   CompileOptions o = options_in(Precision::fp16);
   o.loss.scaling = LossScaling{.start = 256};  // far from where these gradients overflow
   for (const auto& [model, steps] : {std::pair<Graph (*)(std::int64_t), int>{mlp, 3}, {normalized, 2}}) {
-    const Trained wide = train_on(backend, model, options_in(Precision::fp32), steps, 0.05), half = train_on(backend, model, o, steps, 0.05);
-    for (std::size_t s = 0; s < wide.losses.size(); ++s) EXPECT_NEAR(half.losses[s], wide.losses[s], 0.01F * wide.losses[0]) << "step " << s;
+    const Trained wide = train_on(backend, model, options_in(Precision::fp32), steps, 0.05),
+                  half = train_on(backend, model, o, steps, 0.05);
+    for (std::size_t s = 0; s < wide.losses.size(); ++s)
+      EXPECT_NEAR(half.losses[s], wide.losses[s], 0.01F * wide.losses[0]) << "step " << s;
     EXPECT_NE(half.losses, wide.losses) << "it ran in float32";
     EXPECT_EQ(half.scales, std::vector<float>(static_cast<std::size_t>(steps), 256.0F));
   }
@@ -82,11 +84,15 @@ Graph residual(std::int64_t n) {
     return b.graph.add_parameter(name, {DType::float32, {16}}, Tensor::of<float>(Shape{16}, std::span<const float>(values)), true);
   };
   for (const std::string block : {"1", "2"}) {
-    const ValueId normal = b.node("LayerNormalization", {x, filled("s" + block, 1), filled("t" + block, 0)}, {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}, {"stash_type", std::int64_t{1}}});
+    const ValueId normal = b.node("LayerNormalization", {x, filled("s" + block, 1), filled("t" + block, 0)},
+                                  {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}, {"stash_type", std::int64_t{1}}});
     const ValueId hidden = b.node("Relu", {b.node("MatMul", {normal, b.weight("in" + block, {16, 32}, 0.2F)})});
     x = b.node("Add", {x, b.node("MatMul", {hidden, b.weight("out" + block, {32, 16}, 0.2F)})});
   }
-  x = b.node("Flatten", {b.node("LayerNormalization", {x, filled("s", 1), filled("t", 0)}, {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}, {"stash_type", std::int64_t{1}}})}, {{"axis", std::int64_t{1}}});
+  x = b.node("Flatten",
+             {b.node("LayerNormalization", {x, filled("s", 1), filled("t", 0)},
+                     {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5F}, {"stash_type", std::int64_t{1}}})},
+             {{"axis", std::int64_t{1}}});
   b.graph.outputs = {b.node("MatMul", {x, b.weight("w", {48, 5}, 0.2F)})};
   return b.graph;
 }
@@ -94,7 +100,8 @@ Graph residual(std::int64_t n) {
 // Kernels that take 16 bits beside float32 give the bits that Casts before and behind them give.
 TEST(CudaPrecision, CastsAroundNormalizationsAndLossesAreTheirKernels) {
   HostCudaBackend backend(false);
-  for (const auto& [precision, devices] : {std::pair{Precision::bf16, std::vector<double>{1}}, {Precision::fp16, {1}}, {Precision::bf16, {2, 1}}}) {
+  for (const auto& [precision, devices] :
+       {std::pair{Precision::bf16, std::vector<double>{1}}, {Precision::fp16, {1}}, {Precision::bf16, {2, 1}}}) {
     CompileOptions o = options_for(6, devices);
     for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
     o.precision = precision;
@@ -103,7 +110,9 @@ TEST(CudaPrecision, CastsAroundNormalizationsAndLossesAreTheirKernels) {
     std::vector<std::ptrdiff_t> casts;
     for (const bool folded : {false, true}) {
       backend.refused = [folded = folded](const KernelRequest& r) {
-        return !folded && (is_16_bit(r.inputs[0].dtype) || std::any_of(r.outputs.begin(), r.outputs.end(), [](const Operand& y) { return is_16_bit(y.dtype); }) || std::any_of(r.inputs.begin(), r.inputs.end(), [](const Operand& x) { return is_16_bit(x.dtype); }));
+        return !folded && (is_16_bit(r.inputs[0].dtype) ||
+                           std::any_of(r.outputs.begin(), r.outputs.end(), [](const Operand& y) { return is_16_bit(y.dtype); }) ||
+                           std::any_of(r.inputs.begin(), r.inputs.end(), [](const Operand& x) { return is_16_bit(x.dtype); }));
       };
       runs.push_back(train_on(backend, residual, o, 3, 0.05));
       const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
@@ -128,9 +137,12 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
     };
     const Trained& run = runs.emplace_back(train_on(backend, chain, o, 3, 0.05));
     const std::vector<Step>& steps = run.plan.devices[0].steps;
-    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }), sums ? 3 : 0);
-    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationFactors"; }), normalized ? 1 : 0);
-    for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_NEAR(run.losses[s], runs[0].losses[s], 0.01F * runs[0].losses[0]) << "step " << s;
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }),
+              sums ? 3 : 0);
+    EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationFactors"; }),
+              normalized ? 1 : 0);
+    for (std::size_t s = 0; s < run.losses.size(); ++s)
+      EXPECT_NEAR(run.losses[s], runs[0].losses[s], 0.01F * runs[0].losses[0]) << "step " << s;
     if (normalized) EXPECT_NE(run.losses, runs[0].losses) << "factors are rounded to 16 bits";
   }
 
@@ -211,8 +223,9 @@ TEST_P(GpuPrecision, TrainsAsTheCpuDoesInFloat32) {
     for (const auto& replica : got.replicas) expect_same_bits(got.replicas[0], replica);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Formats, GpuPrecision, testing::Combine(testing::ValuesIn(formats), testing::Values(1, 4)),
-                         [](const auto& info) { return concat(name_of(std::get<0>(info.param).precision), "_on_", std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Formats, GpuPrecision, testing::Combine(testing::ValuesIn(formats), testing::Values(1, 4)), [](const auto& info) {
+  return concat(name_of(std::get<0>(info.param).precision), "_on_", std::get<1>(info.param));
+});
 
 }  // namespace
 }  // namespace tandem::cuda

@@ -14,7 +14,11 @@ struct Form {
   bool linear = false, relu = false;
   bool lstm() const { return gates == 4; }
 };
-const Form forms[] = {{"lstm", "LSTM", 4, 6}, {"gru", "GRU", 3, 5}, {"gru_linear", "GRU", 3, 5, true}, {"rnn", "RNN", 1, 2}, {"rnn_relu", "RNN", 1, 2, false, true}};
+const Form forms[] = {{"lstm", "LSTM", 4, 6},
+                      {"gru", "GRU", 3, 5},
+                      {"gru_linear", "GRU", 3, 5, true},
+                      {"rnn", "RNN", 1, 2},
+                      {"rnn_relu", "RNN", 1, 2, false, true}};
 
 struct Size {
   const char* name;
@@ -75,10 +79,15 @@ TEST_P(Recurrent, AgreesWithTheCpu) {
   const auto& [f, s] = row();
   std::mt19937 random(7);
   const std::int64_t D = s.direction == std::string_view("bidirectional") ? 2 : 1, columns = D * f.gates * s.H;
-  const Shape state{D, s.B, s.H}, matrix{D, f.gates * s.H, s.H}, steps{s.T, D, s.B, s.H}, saved{D, s.T, s.B, f.slots * s.H}, gates{s.T, s.B, columns}, bias{D, s.H};
-  const Attributes a{{"cell", std::string(f.cell)}, {"direction", std::string(s.direction)}, {"linear_before_reset", std::int64_t{f.linear}}, {"relu", std::int64_t{f.relu}}};
+  const Shape state{D, s.B, s.H}, matrix{D, f.gates * s.H, s.H}, steps{s.T, D, s.B, s.H}, saved{D, s.T, s.B, f.slots * s.H},
+      gates{s.T, s.B, columns}, bias{D, s.H};
+  const Attributes a{{"cell", std::string(f.cell)},
+                     {"direction", std::string(s.direction)},
+                     {"linear_before_reset", std::int64_t{f.linear}},
+                     {"relu", std::int64_t{f.relu}}};
   const double scale = 1.5 / std::sqrt(static_cast<double>(s.H));
-  const Tensor products = random_tensor(random, gates), r = random_tensor(random, matrix, -scale, scale), h = random_tensor(random, state, -1, 1), c = random_tensor(random, state), of_reset = random_tensor(random, bias),
+  const Tensor products = random_tensor(random, gates), r = random_tensor(random, matrix, -scale, scale),
+               h = random_tensor(random, state, -1, 1), c = random_tensor(random, state), of_reset = random_tensor(random, bias),
                dy = random_tensor(random, steps), dh = random_tensor(random, state), dc = random_tensor(random, state);
   std::vector<std::int32_t> lengths;
   for (std::int64_t b = 0; b < s.B; ++b) lengths.push_back(static_cast<std::int32_t>((b * 3 + 1) % (s.T + 1)));
@@ -93,7 +102,8 @@ TEST_P(Recurrent, AgreesWithTheCpu) {
     return job;
   };
   const auto given = [&](DType real) {
-    return std::vector{hold(products, real), hold(r, real), there(s.states, h, real), there(s.states && f.lstm(), c, real), times, there(f.linear, of_reset, real)};
+    return std::vector{hold(products, real),           hold(r, real), there(s.states, h, real), there(s.states && f.lstm(), c, real), times,
+                       there(f.linear, of_reset, real)};
   };
   const auto backward = [&](DType real) {
     Job job{"RecurrentBackward", a, {{real, gates, {}}, {real, state, {}}}};
@@ -103,15 +113,19 @@ TEST_P(Recurrent, AgreesWithTheCpu) {
     return job;
   };
   const auto flowing = [&](DType real, const Held& kept) {
-    return std::vector{hold(r, real), kept, times, there(flows('y'), dy, real), there(flows('h'), dh, real), there(flows('c') && f.lstm(), dc, real)};
+    return std::vector{
+        hold(r, real), kept, times, there(flows('y'), dy, real), there(flows('h'), dh, real), there(flows('c') && f.lstm(), dc, real)};
   };
 
   const std::int64_t terms = 4 * s.T * (f.gates * s.H + s.B);
-  const std::vector<Held> wanted = on_cpu(forward(DType::float64, true), given(DType::float64)), got = ours(forward(DType::float32, true), given(DType::float32));
+  const std::vector<Held> wanted = on_cpu(forward(DType::float64, true), given(DType::float64)),
+                          got = ours(forward(DType::float32, true), given(DType::float32));
   expect_alike(got, wanted, terms, "forward");
   const std::vector<Held> inferred = ours(forward(DType::float32, false), given(DType::float32));
-  for (std::size_t i = 0; i < inferred.size(); ++i) EXPECT_EQ(inferred[i].bytes, got[i].bytes) << "output " << i << " without what is saved";
-  expect_alike(ours(backward(DType::float32), flowing(DType::float32, got.back())), on_cpu(backward(DType::float64), flowing(DType::float64, wanted.back())), terms, "backward");
+  for (std::size_t i = 0; i < inferred.size(); ++i)
+    EXPECT_EQ(inferred[i].bytes, got[i].bytes) << "output " << i << " without what is saved";
+  expect_alike(ours(backward(DType::float32), flowing(DType::float32, got.back())),
+               on_cpu(backward(DType::float64), flowing(DType::float64, wanted.back())), terms, "backward");
 }
 const auto row_name = [](const auto& info) { return std::get<1>(info.param).name(); };
 INSTANTIATE_TEST_SUITE_P(Rows, Recurrent, testing::Combine(testing::Values(Where::host), testing::ValuesIn(all_rows())), row_name);

@@ -27,10 +27,18 @@ Shape repeated(Shape shape, const Shape& batch, std::int64_t repeats) {
 template <class F>
 void visit_stored(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float16: return f(std::uint16_t{}, [](std::uint16_t v) { return tandem::to_float(tandem::Float16{v}); }, [](double v) { return tandem::to_float16(static_cast<float>(v)).bits; });
-    case DType::bfloat16: return f(std::uint16_t{}, [](std::uint16_t v) { return tandem::to_float(tandem::BFloat16{v}); }, [](double v) { return tandem::to_bfloat16(static_cast<float>(v)).bits; });
+    case DType::float16:
+      return f(
+          std::uint16_t{}, [](std::uint16_t v) { return tandem::to_float(tandem::Float16{v}); },
+          [](double v) { return tandem::to_float16(static_cast<float>(v)).bits; });
+    case DType::bfloat16:
+      return f(
+          std::uint16_t{}, [](std::uint16_t v) { return tandem::to_float(tandem::BFloat16{v}); },
+          [](double v) { return tandem::to_bfloat16(static_cast<float>(v)).bits; });
     case DType::float32: return f(float{}, [](float v) { return v; }, [](double v) { return static_cast<float>(v); });
-    case DType::int64: return f(std::int64_t{}, [](std::int64_t v) { return static_cast<float>(v); }, [](double v) { return static_cast<std::int64_t>(v); });
+    case DType::int64:
+      return f(
+          std::int64_t{}, [](std::int64_t v) { return static_cast<float>(v); }, [](double v) { return static_cast<std::int64_t>(v); });
     default: fail("no noise of ", dtype);
   }
 }
@@ -56,7 +64,8 @@ class Bench {
       std::uniform_real_distribution<double> between(input.low, input.high);
       std::vector<T> period(std::min(noise_period, bytes.size() / sizeof(T)));
       for (T& t : period) t = store(between(random));
-      for (std::size_t at = 0; at < bytes.size(); at += period.size() * sizeof(T)) std::memcpy(bytes.data() + at, period.data(), std::min(period.size() * sizeof(T), bytes.size() - at));
+      for (std::size_t at = 0; at < bytes.size(); at += period.size() * sizeof(T))
+        std::memcpy(bytes.data() + at, period.data(), std::min(period.size() * sizeof(T), bytes.size() - at));
     });
     for (std::int64_t at = 0; at < v.operand.bytes(); at += once) stream_->copy_in(v.memory + at, bytes.data(), once);
     stream_->synchronize();
@@ -79,7 +88,8 @@ class Bench {
   std::vector<KernelDescription> describe(const ShapeJob& job, const std::vector<Value>& inputs, std::int64_t repeats) const {
     KernelRequest request{.op = job.op, .attributes = &job.attributes, .inputs = {}, .outputs = {}, .timed = true};
     for (const Value& v : inputs) request.inputs.push_back(v.operand);
-    for (const TensorType& t : job.outputs) request.outputs.push_back({in(t.dtype, type_), repeated(t.shape, job.inputs[0].type.shape, repeats), {}});
+    for (const TensorType& t : job.outputs)
+      request.outputs.push_back({in(t.dtype, type_), repeated(t.shape, job.inputs[0].type.shape, repeats), {}});
     return backend_.describe(request);
   }
 
@@ -103,7 +113,8 @@ class Bench {
     visit_stored(v.operand.dtype, [&](auto example, auto load, auto) {
       using T = decltype(example);
       std::vector<T> stored(all.size());
-      stream_->copy_out(reinterpret_cast<std::byte*>(stored.data()), plain.memory + first * static_cast<std::int64_t>(sizeof(T)), count * static_cast<std::int64_t>(sizeof(T)));
+      stream_->copy_out(reinterpret_cast<std::byte*>(stored.data()), plain.memory + first * static_cast<std::int64_t>(sizeof(T)),
+                        count * static_cast<std::int64_t>(sizeof(T)));
       stream_->synchronize();
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = load(stored[i]);
     });
@@ -127,7 +138,8 @@ class Bench {
 };
 
 // Both round what they store, and sum in float32 in orders of their own.
-void expect_alike(const std::vector<float>& got, const std::vector<float>& wanted, DType dtype, const ShapeJob& job, const std::string& what) {
+void expect_alike(const std::vector<float>& got, const std::vector<float>& wanted, DType dtype, const ShapeJob& job,
+                  const std::string& what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   const double unit = dtype == DType::float16 ? 0x1p-10 : dtype == DType::bfloat16 ? 0x1p-7 : 0x1p-22;
   double squares = 0;
@@ -138,7 +150,8 @@ void expect_alike(const std::vector<float>& got, const std::vector<float>& wante
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!(std::fabs(static_cast<double>(got[i]) - wanted[i]) <= 2 * unit * std::fabs(wanted[i]) + absolute) && beyond++ == 0) first = i;
   const double allowed = job.ties ? allowed_ties * static_cast<double>(got.size()) : 0;
-  EXPECT_LE(static_cast<double>(beyond), allowed) << what << ": " << beyond << " of " << got.size() << " elements differ, element " << first << " is " << got[first] << ", expected " << wanted[first];
+  EXPECT_LE(static_cast<double>(beyond), allowed) << what << ": " << beyond << " of " << got.size() << " elements differ, element " << first
+                                                  << " is " << got[first] << ", expected " << wanted[first];
 }
 
 std::size_t reference_of(const std::vector<KernelDescription>& found) {
@@ -149,7 +162,8 @@ std::size_t reference_of(const std::vector<KernelDescription>& found) {
 
 std::vector<Value> all_noise(Bench& bench, const ShapeJob& job, std::int64_t repeats) {
   std::vector<Value> all;
-  for (const ShapeInput& i : job.inputs) all.push_back(bench.noise(i, job.inputs[0].type.shape, repeats, static_cast<unsigned>(all.size())));
+  for (const ShapeInput& i : job.inputs)
+    all.push_back(bench.noise(i, job.inputs[0].type.shape, repeats, static_cast<unsigned>(all.size())));
   return all;
 }
 
@@ -175,7 +189,8 @@ std::vector<std::vector<Value>> compare(Bench& bench, const ShapeJob& job, const
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (!got[i].operand.present() || got[i].operand.layout.opaque()) continue;
       const std::int64_t count = got[i].operand.shape.elements();
-      expect_alike(bench.elements(got[i], 0, count), bench.elements(wanted[i], 0, count), got[i].operand.dtype, job, concat(found[k].kernel, " output ", i));
+      expect_alike(bench.elements(got[i], 0, count), bench.elements(wanted[i], 0, count), got[i].operand.dtype, job,
+                   concat(found[k].kernel, " output ", i));
     }
     if (layouts.insert(opaque_layouts(got)).second) kept.push_back(got);
   }
@@ -195,7 +210,8 @@ void compare_repeated(Bench& bench, const ShapeRow& row, const std::vector<Value
     const std::int64_t count = wanted[0].operand.shape.elements(), last = row.repeats - 1, middle = (std::int64_t{1} << 31) / count;
     const std::vector<float> expected = bench.elements(wanted[0], 0, count);
     for (const std::int64_t repetition : {std::int64_t{0}, std::min(middle, last), last})
-      expect_alike(bench.elements(got[0], repetition * count, count), expected, wanted[0].operand.dtype, job, concat(d.kernel, ", repetition ", repetition));
+      expect_alike(bench.elements(got[0], repetition * count, count), expected, wanted[0].operand.dtype, job,
+                   concat(d.kernel, ", repetition ", repetition));
   }
 }
 
@@ -206,8 +222,11 @@ std::int64_t bytes_of(const ShapeRow& row, DType type) {
   for (const ShapeJob* job : {&row.forward, row.backward ? &*row.backward : nullptr}) {
     if (!job) continue;
     const Shape& batch = job->inputs[0].type.shape;
-    for (const ShapeInput& i : job->inputs) sum += repeated(i.type.shape, batch, row.repeats).elements() * static_cast<std::int64_t>(size_of(in(i.type.dtype, type)));
-    for (const TensorType& o : job->outputs) sum += (row.repeats > 1 ? 2 : 8) * repeated(o.shape, batch, row.repeats).elements() * static_cast<std::int64_t>(size_of(in(o.dtype, type)));
+    for (const ShapeInput& i : job->inputs)
+      sum += repeated(i.type.shape, batch, row.repeats).elements() * static_cast<std::int64_t>(size_of(in(i.type.dtype, type)));
+    for (const TensorType& o : job->outputs)
+      sum += (row.repeats > 1 ? 2 : 8) * repeated(o.shape, batch, row.repeats).elements() *
+             static_cast<std::int64_t>(size_of(in(o.dtype, type)));
   }
   return sum;
 }
@@ -225,7 +244,9 @@ Compared compare_at_shape(const Backend& backend, const ShapeRow& row, DType typ
       std::vector<Value> flows;
       for (const ShapeInput& i : row.backward->inputs) {
         const unsigned seed = other_noise + static_cast<unsigned>(flows.size());
-        flows.push_back(i.output >= 0 ? outputs[static_cast<std::size_t>(i.output)] : i.input >= 0 ? inputs[static_cast<std::size_t>(i.input)] : bench.noise(i, i.type.shape, 1, seed));
+        flows.push_back(i.output >= 0  ? outputs[static_cast<std::size_t>(i.output)]
+                        : i.input >= 0 ? inputs[static_cast<std::size_t>(i.input)]
+                                       : bench.noise(i, i.type.shape, 1, seed));
       }
       compare(bench, *row.backward, flows, compared);
     }

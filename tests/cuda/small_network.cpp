@@ -22,8 +22,13 @@ Tensor noise(const Shape& shape, unsigned seed, float scale) {
 struct SmallGraph {
   Graph g;
   unsigned seed = 1;
-  ValueId weight(const std::string& name, const Shape& shape, float scale) { return g.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true); }
-  ValueId node(const char* op, std::vector<ValueId> in, Attributes a = {}) { return g[g.add_node(internal_operator(op), concat(op, g.nodes.size()), std::move(a), std::move(in), 1, {concat(op, g.nodes.size())})].outputs[0]; }
+  ValueId weight(const std::string& name, const Shape& shape, float scale) {
+    return g.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true);
+  }
+  ValueId node(const char* op, std::vector<ValueId> in, Attributes a = {}) {
+    return g[g.add_node(internal_operator(op), concat(op, g.nodes.size()), std::move(a), std::move(in), 1, {concat(op, g.nodes.size())})]
+        .outputs[0];
+  }
 };
 
 // The image's rows as steps, two recurrent layers both ways, the mean of all steps, a dense layer.
@@ -40,7 +45,10 @@ Graph recurrent_network(std::int64_t n, const std::string& cell) {
   for (const std::string layer : {"first", "second"}) {
     Attributes a{{"direction", std::string("bidirectional")}, {"hidden_size", H}};
     if (linear) a.set("linear_before_reset", std::int64_t{1});
-    x = s.node(op.c_str(), {x, s.weight(layer + "_w", {2, gates * H, width}, 0.2F), s.weight(layer + "_r", {2, gates * H, H}, 0.3F), s.weight(layer + "_b", {2, 2 * gates * H}, 0.2F)}, a);
+    x = s.node(op.c_str(),
+               {x, s.weight(layer + "_w", {2, gates * H, width}, 0.2F), s.weight(layer + "_r", {2, gates * H, H}, 0.3F),
+                s.weight(layer + "_b", {2, 2 * gates * H}, 0.2F)},
+               a);
     width = 2 * H;
     x = s.node("Reshape", {s.node("Transpose", {x}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", Ints{T, n, width}}});
   }
@@ -61,7 +69,11 @@ Graph small_network(std::int64_t n) {
     return g.add_parameter(name, {DType::float32, shape}, t, trains);
   };
   const auto node = [&](const char* op, std::vector<ValueId> in, Attributes a = {}) { return s.node(op, std::move(in), std::move(a)); };
-  const Attributes three{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
+  const Attributes three{{"kernel_shape", Ints{3, 3}},
+                         {"strides", Ints{1, 1}},
+                         {"pads", Ints{1, 1, 1, 1}},
+                         {"dilations", Ints{1, 1}},
+                         {"group", std::int64_t{1}}};
   ValueId x = g.add_input("x", {DType::float32, {n, 3, 8, 8}});
   x = node("Relu", {node("Conv", {x, weight("c1", {8, 3, 3, 3}, 0.2F), weight("b1", {8}, 0.1F)}, three)});
   x = node("Relu", {node("Conv", {x, weight("c1b", {8, 8, 3, 3}, 0.1F), weight("b1b", {8}, 0.1F)}, three)});
@@ -69,7 +81,10 @@ Graph small_network(std::int64_t n) {
     const ValueId shortcut = x;
     const auto of = [&](const char* name) { return name + block; };
     x = node("Conv", {x, weight(of("c2"), {8, 8, 3, 3}, 0.1F)}, three);
-    x = node("BatchNormalization", {x, ones(of("scale"), {8}, true), weight(of("shift"), {8}, 0.1F), weight(of("mean"), {8}, 0), ones(of("variance"), {8}, false)}, {{"epsilon", 1e-3F}, {"momentum", 0.9F}});
+    x = node(
+        "BatchNormalization",
+        {x, ones(of("scale"), {8}, true), weight(of("shift"), {8}, 0.1F), weight(of("mean"), {8}, 0), ones(of("variance"), {8}, false)},
+        {{"epsilon", 1e-3F}, {"momentum", 0.9F}});
     x = node("Relu", {node("Add", {x, shortcut})});
   }
   x = node("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"pads", Ints{0, 0, 0, 0}}, {"dilations", Ints{1, 1}}});
@@ -81,7 +96,8 @@ Graph small_network(std::int64_t n) {
 
 }  // namespace
 
-std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training, const std::function<void(const Session&)>& before_step) {
+std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training,
+                                       const std::function<void(const Session&)>& before_step) {
   const int devices = training.devices;
   CompileOptions o;
   o.batch = batch;
@@ -105,7 +121,10 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
     const Plan& plan = session.plan();
     const auto inputs_of = [&](int number) {
       std::vector<const std::byte*> inputs;
-      for (const HostInput& in : plan.inputs) inputs.push_back(in.name == "x" ? batches[number % 2].bytes().data() : in.role == ValueRole::step_state ? nullptr : labels.bytes().data());
+      for (const HostInput& in : plan.inputs)
+        inputs.push_back(in.name == "x"                     ? batches[number % 2].bytes().data()
+                         : in.role == ValueRole::step_state ? nullptr
+                                                            : labels.bytes().data());
       return inputs;
     };
     const std::vector<const std::byte*> inputs = inputs_of(step), next = inputs_of(step + 1);

@@ -15,6 +15,7 @@ struct SmallTraining {
   std::string cell = {};  // of recurrent layers: LSTM, GRU, "linear GRU" or RNN; none: the network for images
 };
 // The loss of each step. `before_step` sees the session before every one.
-std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training, const std::function<void(const Session&)>& before_step = {});
+std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training,
+                                       const std::function<void(const Session&)>& before_step = {});
 
 }  // namespace tandem::cuda

@@ -22,7 +22,8 @@ TEST(NarrowSoftmax, IsTheWideOneBetweenCasts) {
             const Attributes attributes{{"axis", axis}};
             const Held wide = run(describe_emulated, {op, attributes, {{DType::float32, shape, {}}}}, {cast(x, DType::float32)})[0];
             const Held got = run(describe_emulated, {op, attributes, {{to, shape, {}}}}, {x})[0];
-            EXPECT_EQ(got.bytes, cast(wide, to).bytes) << op << ' ' << to_string(shape) << " along " << axis << ", " << name_of(from) << " to " << name_of(to);
+            EXPECT_EQ(got.bytes, cast(wide, to).bytes)
+                << op << ' ' << to_string(shape) << " along " << axis << ", " << name_of(from) << " to " << name_of(to);
           }
 }
 

@@ -36,7 +36,9 @@ class RecordingStream final : public Stream {
  public:
   explicit RecordingStream(Recorder& recorder) : recorder_(recorder) {}
   void launch(Kernel& kernel) override { kernel.run({recorder_.open ? &recorder_.recording : nullptr}); }
-  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { std::memcpy(device, host, static_cast<std::size_t>(bytes)); }
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override {
+    std::memcpy(device, host, static_cast<std::size_t>(bytes));
+  }
   void copy_out(std::byte*, const std::byte*, std::int64_t) override {}
   void copy(std::byte*, const std::byte*, std::int64_t) override {}
   void fill(std::byte*, std::byte, std::int64_t) override {}
@@ -85,7 +87,8 @@ class KernelTiming : public testing::Test {
  protected:
   Timing time(std::int64_t cache_bytes) {
     const Operand x{DType::float32, Shape{1000}, Layout::row_major(1)}, n{DType::int32, Shape{4}, Layout::row_major(1)};
-    const KernelDescription d{.kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}, .make = [this] { return std::make_unique<Probe>(recorder.used); }};
+    const KernelDescription d{
+        .kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}, .make = [this] { return std::make_unique<Probe>(recorder.used); }};
     RecordingDevice device(recorder);
     return time_kernel(device, d, cache_bytes);
   }
@@ -98,7 +101,8 @@ TEST_F(KernelTiming, IsOfMemoryThatNoCacheHolds) {
   EXPECT_TRUE(std::isfinite(t.seconds));
   const Recording& used = recorder.used;
   EXPECT_EQ(std::set(used.begin(), used.end()).size(), 5U);
-  EXPECT_EQ(std::adjacent_find(used.begin() + 2, used.end()), used.end()) << "behind the launches that load it, no memory is used twice in a row";
+  EXPECT_EQ(std::adjacent_find(used.begin() + 2, used.end()), used.end())
+      << "behind the launches that load it, no memory is used twice in a row";
   EXPECT_EQ(recorder.replays, 21);
 }
 

@@ -14,7 +14,9 @@ namespace {
 constexpr int rounds = 3;
 const std::string layouts[] = {"abcd", "acdb"};
 
-std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); }
+std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
 Shape image(std::mt19937& random) { return {between(random, 1, 4), between(random, 1, 40), between(random, 2, 7), between(random, 2, 7)}; }
 Operand wanted(DType dtype, Shape shape) { return {dtype, std::move(shape), {}}; }
 const Operand opaque{DType::uint8, Shape{0}, {}};
@@ -55,7 +57,8 @@ TEST_P(TrainingKernels, MaxPool) {
     for (const std::string& layout : layouts)
       for (const Ran& f : own({"MaxPoolTraining", a, {wanted(real(), y), opaque}}, {hold(in, real(), Layout(layout))})) {
         expect_close(f.outputs[0], forward[0], tolerance(1), f.kernel + " y");
-        for (const Ran& g : own({"MaxPoolBackward", b, {wanted(real(), x)}}, {hold(dy, real()), f.outputs[1]})) expect_close(g.outputs[0], dx, tolerance(8), g.kernel + " dx");
+        for (const Ran& g : own({"MaxPoolBackward", b, {wanted(real(), x)}}, {hold(dy, real()), f.outputs[1]}))
+          expect_close(g.outputs[0], dx, tolerance(8), g.kernel + " dx");
       }
   }
 }
@@ -81,10 +84,16 @@ TEST_P(TrainingKernels, BatchNormalization) {
     if (round == 2) x = {between(random, 100, 300), between(random, 1, 40)};  // several blocks a channel
     const Shape c{x[1]};
     const std::int64_t terms = x.elements() / x[1];
-    const Tensor in = random_tensor(random, x), scale = random_tensor(random, c, 0.5, 2), bias = random_tensor(random, c), dy = random_tensor(random, x);
+    const Tensor in = random_tensor(random, x), scale = random_tensor(random, c, 0.5, 2), bias = random_tensor(random, c),
+                 dy = random_tensor(random, x);
     const Tensor addend = random_tensor(random, x);
     const std::array<Tensor, 2> sums = channel_sums(in);
-    for (const auto& [relu, adds, summed] : {std::tuple{false, false, false}, {true, false, false}, {false, true, false}, {true, true, false}, {true, false, true}, {true, true, true}}) {
+    for (const auto& [relu, adds, summed] : {std::tuple{false, false, false},
+                                             {true, false, false},
+                                             {false, true, false},
+                                             {true, true, false},
+                                             {true, false, true},
+                                             {true, true, true}}) {
       Attributes a{{"epsilon", 0.015625F}};
       if (relu) a.set("activation", std::string("Relu"));
       const auto forward = [&, adds = adds, summed = summed](DType type, DType stat, const Layout& layout) {
@@ -94,7 +103,8 @@ TEST_P(TrainingKernels, BatchNormalization) {
           for (const Tensor& sum : sums) inputs.push_back(hold(sum, stat));
         return std::pair(Job{"BatchNormalizationTraining", a, {wanted(type, x), wanted(stat, c), wanted(stat, c), opaque}}, inputs);
       };
-      const auto backward = [&, relu = relu, adds = adds](DType type, DType stat, const Layout& layout, const std::vector<Held>& f, bool fork) {
+      const auto backward = [&, relu = relu, adds = adds](DType type, DType stat, const Layout& layout, const std::vector<Held>& f,
+                                                          bool fork) {
         Job job{"BatchNormalizationBackward", a, {wanted(type, x), wanted(stat, c), wanted(stat, c)}};
         std::vector<Held> inputs{hold(in, type, layout), hold(dy, type, layout), hold(scale, stat), hold(bias, stat), f[1], f[2], f[3]};
         if (relu && adds) {
@@ -120,7 +130,9 @@ TEST_P(TrainingKernels, BatchNormalization) {
             const std::vector<Held> g_cpu = on(on_cpu, backward(wide, wide, {}, f_cpu, fork));
             for (const Ran& g : on(ours, backward(real(), statistics, layout, f.outputs, fork))) {
               ASSERT_EQ(g.outputs.size(), g_cpu.size());
-              for (std::size_t i = 0; i < g_cpu.size(); ++i) expect_close(g.outputs[i], g_cpu[i], tolerance(64 + terms) * 2, concat(f.kernel, ", ", g.kernel, gradient_names[i], fork ? " at a fork" : ""));
+              for (std::size_t i = 0; i < g_cpu.size(); ++i)
+                expect_close(g.outputs[i], g_cpu[i], tolerance(64 + terms) * 2,
+                             concat(f.kernel, ", ", g.kernel, gradient_names[i], fork ? " at a fork" : ""));
             }
           }
         }
@@ -134,13 +146,16 @@ TEST_P(TrainingKernels, LocalResponseNormalization) {
     const Shape x = image(random);
     const Tensor in = random_tensor(random, x), dy = random_tensor(random, x);
     const Attributes a{{"size", between(random, 1, 5)}, {"alpha", 0.5F}, {"beta", 0.75F}, {"bias", 1.0F}};
-    const auto backward = [&](DType type, const Layout& layout, const std::vector<Held>& f) { return std::vector<Held>{hold(in, type, layout), f[0], hold(dy, type, layout), f[1]}; };
+    const auto backward = [&](DType type, const Layout& layout, const std::vector<Held>& f) {
+      return std::vector<Held>{hold(in, type, layout), f[0], hold(dy, type, layout), f[1]};
+    };
     const std::vector<Held> f_cpu = on_cpu({"LRNTraining", a, {wanted(wide, x), opaque}}, {hold(in, wide)});
     const Held dx = on_cpu({"LRNBackward", a, {wanted(wide, x)}}, backward(wide, {}, f_cpu))[0];
     for (const std::string& layout : layouts)
       for (const Ran& f : own({"LRNTraining", a, {wanted(real(), x), opaque}}, {hold(in, real(), Layout(layout))})) {
         expect_close(f.outputs[0], f_cpu[0], tolerance(64), f.kernel + " y");
-        for (const Ran& g : own({"LRNBackward", a, {wanted(real(), x)}}, backward(real(), Layout(layout), f.outputs))) expect_close(g.outputs[0], dx, tolerance(1024), g.kernel + " dx");
+        for (const Ran& g : own({"LRNBackward", a, {wanted(real(), x)}}, backward(real(), Layout(layout), f.outputs)))
+          expect_close(g.outputs[0], dx, tolerance(1024), g.kernel + " dx");
       }
   }
 }
@@ -163,7 +178,8 @@ TEST_P(TrainingKernels, Dropout) {
       if (axis >= 0) a.set("axis", axis);
       const Held y = on_cpu({"DropoutTraining", a, {wanted(reference, x)}}, {hold(in, reference), state})[0];
       for (const std::string& layout : layouts)
-        for (const Ran& f : own({"DropoutTraining", a, {wanted(real(), x)}}, {hold(in, real(), Layout(layout)), state})) expect_close(f.outputs[0], y, same_bits ? 0 : tolerance(4), concat(f.kernel, " axis ", axis));
+        for (const Ran& f : own({"DropoutTraining", a, {wanted(real(), x)}}, {hold(in, real(), Layout(layout)), state}))
+          expect_close(f.outputs[0], y, same_bits ? 0 : tolerance(4), concat(f.kernel, " axis ", axis));
     }
 }
 
@@ -182,9 +198,11 @@ TEST_P(SingleKernels, ClipScalars) {
   std::mt19937 random(9);
   for (const bool accumulate : {false, true})
     for (const float fresh : {0.0F, 1.0F}) {
-      std::vector<Held> inputs{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 4, 0, 0, 0, 1, 0, fresh, 0, 0, 0, 0, 0}), DType::float32)};
+      std::vector<Held> inputs{
+          hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 4, 0, 0, 0, 1, 0, fresh, 0, 0, 0, 0, 0}), DType::float32)};
       for (int t = 0; t < 243; ++t)
-        for (int k = 0; k < 1 + accumulate; ++k) inputs.push_back(hold(random_tensor(random, {t == 11 ? 9000 : 1 + t % 9}), DType::float32));
+        for (int k = 0; k < 1 + accumulate; ++k)
+          inputs.push_back(hold(random_tensor(random, {t == 11 ? 9000 : 1 + t % 9}), DType::float32));
       const Job job{"ClipScalars", {{"clip_norm", 0.75F}, {"accumulate", std::int64_t{accumulate}}}, {wanted(DType::float32, {16})}};
       const std::vector<double> ours = values_of(first(job, inputs)[0]), cpu = values_of(on_cpu(job, inputs)[0]);
       EXPECT_LT(ours[8], 0.5);
@@ -215,13 +233,15 @@ TEST_P(SingleKernels, RunningStatisticsOfMany) {
       for (int t = 0; t < tensors; ++t) {
         const Shape shape{t == 5 ? 1030 : between(random, 1, 20)};
         const Held running = hold(random_tensor(random, shape), dtype), value = hold(random_tensor(random, shape, 0, 2), dtype);
-        wanted_values.push_back(on_cpu({"RunningStatistics", {{"momentum", 0.875F}}, {wanted(dtype, shape)}}, {running, value, scalars})[0]);
+        wanted_values.push_back(
+            on_cpu({"RunningStatistics", {{"momentum", 0.875F}}, {wanted(dtype, shape)}}, {running, value, scalars})[0]);
         inverse.push_back(t % 3 == 0);
         Held given = value;
         if (t % 3 == 0) {
           Tensor deviations(TensorType{DType::float64, shape});
           const std::vector<double> values = values_of(value);
-          std::transform(values.begin(), values.end(), deviations.write<double>().begin(), [](double v) { return 1 / std::sqrt(v + 0.25); });
+          std::transform(values.begin(), values.end(), deviations.write<double>().begin(),
+                         [](double v) { return 1 / std::sqrt(v + 0.25); });
           given = hold(deviations, dtype);
           given.operand.layout = Layout::opaque("inverse_deviation");
         }
@@ -258,7 +278,8 @@ TEST_P(SingleKernels, CastsBetweenFloats) {
       const Held got = cast(wide, narrow, wide.operand.layout);
       std::vector<double> rounded;
       for (const double v : values_of(wide))
-        rounded.push_back(static_cast<double>(narrow == DType::bfloat16 ? to_float(to_bfloat16(static_cast<float>(v))) : to_float(to_half(static_cast<float>(v)))));
+        rounded.push_back(static_cast<double>(narrow == DType::bfloat16 ? to_float(to_bfloat16(static_cast<float>(v)))
+                                                                        : to_float(to_half(static_cast<float>(v)))));
       EXPECT_EQ(values_of(got), rounded) << to_string(shape);
       EXPECT_EQ(values_of(cast(got, DType::float32, got.operand.layout)), rounded) << to_string(shape);
       if (shape.rank() == 2) EXPECT_EQ(values_of(cast(reordered(wide, Layout("ba")), narrow, Layout("ab"))), rounded);

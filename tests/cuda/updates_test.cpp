@@ -5,7 +5,9 @@
 namespace tandem::cuda {
 namespace {
 
-std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); }
+std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
 Operand wanted(DType dtype, Shape shape) { return {dtype, std::move(shape), {}}; }
 constexpr DType wide = DType::float64;  // on the CPU, with which all is compared
 
@@ -68,21 +70,26 @@ TEST_P(Updates, AgreeWithTheCpu) {
   const std::vector<Held> expected = on_cpu(job, inputs);
   for (const Ran& r : own(own_job, own_inputs)) {
     ASSERT_EQ(r.outputs.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) expect_close(r.outputs[i], expected[i], tolerance_of(DType::float32, 16), concat(r.kernel, " output ", i));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expect_close(r.outputs[i], expected[i], tolerance_of(DType::float32, 16), concat(r.kernel, " output ", i));
   }
 }
 // A copy in 16 bits is the new weight, rounded; a gradient of 16 bits is what it is in float32. All else is as without them.
 TEST_P(Updates, ReadAndWrite16Bits) {
   const UpdateCase& c = row();
-  if (c.op == std::string_view("AssignUpdate")) GTEST_SKIP() << "what it writes is cast by nodes of its own in plans of 16 bits (narrow_updates.cpp)";
+  if (c.op == std::string_view("AssignUpdate"))
+    GTEST_SKIP() << "what it writes is cast by nodes of its own in plans of 16 bits (narrow_updates.cpp)";
   std::mt19937 random(6);
   for (const DType narrow : {DType::bfloat16, DType::float16})
     for (const float skip : {0.0F, 1.0F}) {
       std::vector<std::vector<Held>> results;
       const std::vector<Shape> shapes{{40, 3}, {5000}};
-      std::vector<Held> given{hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 1.5F, 0.75F, 0.5F, 0, 1, 0, 0, 0, 0, 0}), DType::float32)};
+      std::vector<Held> given{
+          hold(Tensor::of<float>({16}, {0.0625F, 3, 0.5F, 0.25F, 1, skip, 1.5F, 0.75F, 0.5F, 0, 1, 0, 0, 0, 0, 0}), DType::float32)};
       for (const Shape& s : shapes)
-        for (int k = 0; k < 2 + c.states; ++k) given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : k == 2 ? 1 : 0.5, k < 3 ? 2 : 0.9), k == 1 ? narrow : DType::float32));  // a mean square is above a mean's square
+        // a mean square is above a mean's square
+        for (int k = 0; k < 2 + c.states; ++k)
+          given.push_back(hold(random_tensor(random, s, k < 2 ? -2 : k == 2 ? 1 : 0.5, k < 3 ? 2 : 0.9), k == 1 ? narrow : DType::float32));
       const std::size_t in = static_cast<std::size_t>(c.states) + 2, out = in - 1;
       for (const bool copies : {false, true}) {
         // The first tensor's gradient has 16 bits where there are copies, the second one's never.
@@ -107,12 +114,14 @@ TEST_P(Updates, ReadAndWrite16Bits) {
         results.push_back(first(job, inputs));
       }
       for (std::size_t t = 0; t < shapes.size(); ++t) {
-        for (std::size_t k = 0; k < out; ++k) EXPECT_EQ(values_of(results[1][t * (out + 1) + k]), values_of(results[0][t * out + k])) << "tensor " << t << ", output " << k;
+        for (std::size_t k = 0; k < out; ++k)
+          EXPECT_EQ(values_of(results[1][t * (out + 1) + k]), values_of(results[0][t * out + k])) << "tensor " << t << ", output " << k;
         const Held& copy = results[1][t * (out + 1) + out];
         EXPECT_EQ(copy.operand.dtype, narrow);
         std::vector<double> rounded;
         for (const double v : values_of(results[0][t * out]))
-          rounded.push_back(narrow == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(v)))) : static_cast<double>(to_float(to_half(static_cast<float>(v)))));
+          rounded.push_back(narrow == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(v))))
+                                                      : static_cast<double>(to_float(to_half(static_cast<float>(v)))));
         EXPECT_EQ(values_of(copy), rounded) << "tensor " << t;
       }
     }

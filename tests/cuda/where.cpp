@@ -18,7 +18,8 @@ Place::Place(Where where) : describe_(describe_emulated) {
 
 std::vector<Ran> Place::run_all(const Job& job, const std::vector<Held>& inputs) {
   std::vector<std::string> kernels;
-  std::vector<std::vector<Held>> outputs = device_ ? run_all_on(*device_, describe_, job, inputs, kernels) : run_all_on_host(describe_, job, inputs, kernels);
+  std::vector<std::vector<Held>> outputs =
+      device_ ? run_all_on(*device_, describe_, job, inputs, kernels) : run_all_on_host(describe_, job, inputs, kernels);
   EXPECT_FALSE(outputs.empty()) << job.op << " has no kernel for its first input " << (inputs.empty() ? "" : to_string(inputs[0].operand));
   std::vector<Ran> all;
   for (std::size_t i = 0; i < outputs.size(); ++i) all.push_back({kernels[i], std::move(outputs[i])});

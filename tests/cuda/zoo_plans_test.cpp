@@ -1,5 +1,5 @@
-// Every model that imports is planned for an H200 with no device at hand, the templates in each width of numbers: each convolution, pooling and batch
-// normalization must get cuDNN's kernel, except where a reason below says why it cannot.
+// Every model that imports is planned for an H200 with no device at hand, the templates in each width of numbers: each convolution, pooling
+// and batch normalization must get cuDNN's kernel, except where a reason below says why it cannot.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,28 +34,33 @@ std::vector<Case> cases(const fs::path& folder, std::initializer_list<Precision>
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".onnx")
       for (const Precision p : precisions) all.push_back({entry.path(), p});
-  std::sort(all.begin(), all.end(), [](const Case& a, const Case& b) { return std::tie(a.model, a.precision) < std::tie(b.model, b.precision); });
+  std::sort(all.begin(), all.end(),
+            [](const Case& a, const Case& b) { return std::tie(a.model, a.precision) < std::tie(b.model, b.precision); });
   return all;
 }
 
 // Operators that cuDNN's graphs serve.
-constexpr std::string_view served[] = {"Conv", "ConvTranspose", "ConvolutionBackwardData", "ConvolutionBackwardWeights", "MaxPoolTraining", "MaxPoolBackward",
-                                       "AveragePool", "AveragePoolBackward", "BatchNormalizationTraining", "BatchNormalizationBackward"};
+constexpr std::string_view served[] = {
+    "Conv",        "ConvTranspose",       "ConvolutionBackwardData",    "ConvolutionBackwardWeights", "MaxPoolTraining", "MaxPoolBackward",
+    "AveragePool", "AveragePoolBackward", "BatchNormalizationTraining", "BatchNormalizationBackward"};
 
 // Why a step of these may run on a kernel of our own; empty: it may not.
 std::string excuse(const Step& step, const LaunchStep& launch, const DevicePlan& device) {
   const auto operand = [&](BufferId b) -> const Operand& { return device.buffers[b].operand; };
   if (launch.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
-  if (launch.op == "BatchNormalizationTraining" && step.inputs.size() == 6) return "cuDNN's engines take statistics of their own, not a convolution's sums";
+  if (launch.op == "BatchNormalizationTraining" && step.inputs.size() == 6)
+    return "cuDNN's engines take statistics of their own, not a convolution's sums";
   if (!launch.op.ends_with("Pool") && launch.op.find("Pool") == std::string::npos) return {};
   const bool backward = launch.op.ends_with("Backward");
   const Shape& whole = operand(backward ? step.outputs[0] : step.inputs[0]).shape;
   const Shape& pooled = operand(backward ? step.inputs[0] : step.outputs[0]).shape;
-  const Ints kernel = launch.attributes.ints("kernel_shape"), strides = launch.attributes.ints("strides", Ints(kernel.size(), 1)), pads = launch.attributes.ints("pads", Ints(2 * kernel.size(), 0));
+  const Ints kernel = launch.attributes.ints("kernel_shape"), strides = launch.attributes.ints("strides", Ints(kernel.size(), 1)),
+             pads = launch.attributes.ints("pads", Ints(2 * kernel.size(), 0));
   std::int64_t taps = 1;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     taps *= kernel[i];
-    if ((whole.dims[2 + i] + pads[i] + pads[i + kernel.size()] - kernel[i]) / strides[i] + 1 != pooled.dims[2 + i]) return "ceil_mode adds a window";
+    if ((whole.dims[2 + i] + pads[i] + pads[i + kernel.size()] - kernel[i]) / strides[i] + 1 != pooled.dims[2 + i])
+      return "ceil_mode adds a window";
   }
   if (taps > 127 && launch.op.starts_with("MaxPool")) return "the window has more places than the index tells apart";
   return {};
@@ -102,14 +107,17 @@ std::string expect_cudnn_to_take(const Case& c) {
     ++kernels[launch->kernel.substr(0, launch->kernel.find(".eng"))];
     // What is fused where libraries have kernels for it.
     const std::size_t inputs = step.inputs.size(), outputs = step.outputs.size();
-    if (launch->op == "Conv" && outputs == 3) EXPECT_TRUE(launch->kernel.starts_with(inputs == 5 ? "cudnn.convolution.normalizing." : "cudnn.convolution.sums.")) << launch->kernel;
-    if (launch->op == "ConvolutionBackwardWeights" && inputs == 4) EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution_backward_weights.normalizing.")) << launch->kernel;
+    if (launch->op == "Conv" && outputs == 3)
+      EXPECT_TRUE(launch->kernel.starts_with(inputs == 5 ? "cudnn.convolution.normalizing." : "cudnn.convolution.sums.")) << launch->kernel;
+    if (launch->op == "ConvolutionBackwardWeights" && inputs == 4)
+      EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution_backward_weights.normalizing.")) << launch->kernel;
     if (step.workspace.present()) largest = std::max(largest, device.buffers[step.workspace].bytes);
     if (std::find(std::begin(served), std::end(served), launch->op) == std::end(served) || launch->kernel.starts_with("cudnn.")) continue;
     std::string operands;
     for (const BufferId b : step.inputs)
       if (b.present()) operands += concat(' ', device.buffers[b].operand);
-    EXPECT_NE(excuse(step, *launch, device), "") << launch->op << " {" << to_string(launch->attributes) << "} runs on " << launch->kernel << ':' << operands;
+    EXPECT_NE(excuse(step, *launch, device), "")
+        << launch->op << " {" << to_string(launch->attributes) << "} runs on " << launch->kernel << ':' << operands;
   }
   std::string report;
   for (const auto& [kernel, count] : kernels) report += concat(kernel, " ", count, "; ");
@@ -151,7 +159,8 @@ TEST_P(TemplateInference, FusesConvolutionsIn16Bits) {
     const Operand& x = plan->devices[0].buffers[step.inputs[0]].operand;
     // Where each channel is a group of its own, cuDNN fuses Relu only behind a bias.
     if (launch->attributes.integer("group", 1) == x.shape[1] && step.inputs.size() < 3) continue;
-    EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution.fused.")) << to_string(x) << " {" << to_string(launch->attributes) << "} runs on " << launch->kernel;
+    EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution.fused."))
+        << to_string(x) << " {" << to_string(launch->attributes) << "} runs on " << launch->kernel;
   }
 }
 

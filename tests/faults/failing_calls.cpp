@@ -84,12 +84,15 @@ Unflushed unflushed[64];
 int unflushed_count = 0;
 
 Unflushed* find_unflushed(const struct stat& status) {
-  return std::find_if(unflushed, unflushed + unflushed_count, [&](const Unflushed& u) { return u.device == status.st_dev && u.inode == status.st_ino; });
+  return std::find_if(unflushed, unflushed + unflushed_count,
+                      [&](const Unflushed& u) { return u.device == status.st_dev && u.inode == status.st_ino; });
 }
 
 void note_write(int fd) {
   struct stat status;
-  if (settings().fault != "cut" || fstat(fd, &status) != 0 || find_unflushed(status) != unflushed + unflushed_count || unflushed_count == 64) return;
+  if (settings().fault != "cut" || fstat(fd, &status) != 0 || find_unflushed(status) != unflushed + unflushed_count ||
+      unflushed_count == 64)
+    return;
   unflushed[unflushed_count++] = {status.st_dev, status.st_ino, fcntl(fd, F_DUPFD_CLOEXEC, 500)};
 }
 
@@ -218,7 +221,8 @@ OPENAT(openat64)
 FILE* fopen(const char* path, const char* mode) { return judged_fopen<decltype(fopen)>("fopen", path, mode); }
 FILE* fopen64(const char* path, const char* mode) { return judged_fopen<decltype(fopen64)>("fopen64", path, mode); }
 DIR* opendir(const char* path) {
-  return judged("opendir", path_of(AT_FDCWD, path), none, static_cast<DIR*>(nullptr), [&] { return real<decltype(opendir)>("opendir")(path); });
+  return judged("opendir", path_of(AT_FDCWD, path), none, static_cast<DIR*>(nullptr),
+                [&] { return real<decltype(opendir)>("opendir")(path); });
 }
 
 ssize_t write(int fd, const void* bytes, size_t size) {
@@ -247,7 +251,8 @@ int fsync(int fd) {
   return judged("fsync", path_of(fd), may_be_interrupted, -1, [&] { return note_flush(fd), static_cast<int>(syscall(SYS_fsync, fd)); });
 }
 int fdatasync(int fd) {
-  return judged("fdatasync", path_of(fd), may_be_interrupted, -1, [&] { return note_flush(fd), static_cast<int>(syscall(SYS_fdatasync, fd)); });
+  return judged("fdatasync", path_of(fd), may_be_interrupted, -1,
+                [&] { return note_flush(fd), static_cast<int>(syscall(SYS_fdatasync, fd)); });
 }
 int ftruncate(int fd, off_t size) {
   return judged("ftruncate", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); });
@@ -268,11 +273,13 @@ int close(int fd) {
 }
 
 int renameat(int from_folder, const char* from, int folder, const char* to) {
-  return judged("rename", path_of(folder, to), takes_space, -1, [&] { return static_cast<int>(syscall(SYS_renameat, from_folder, from, folder, to)); });
+  return judged("rename", path_of(folder, to), takes_space, -1,
+                [&] { return static_cast<int>(syscall(SYS_renameat, from_folder, from, folder, to)); });
 }
 int rename(const char* from, const char* to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 int linkat(int from_folder, const char* from, int folder, const char* to, int flags) {
-  return judged("link", path_of(folder, to), takes_space, -1, [&] { return static_cast<int>(syscall(SYS_linkat, from_folder, from, folder, to, flags)); });
+  return judged("link", path_of(folder, to), takes_space, -1,
+                [&] { return static_cast<int>(syscall(SYS_linkat, from_folder, from, folder, to, flags)); });
 }
 int link(const char* from, const char* to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 int unlinkat(int folder, const char* path, int flags) {
@@ -285,7 +292,8 @@ int remove(const char* path) {
   return result == 0 || errno != EISDIR ? result : rmdir(path);
 }
 int mkdirat(int folder, const char* path, mode_t mode) {
-  return judged("mkdir", path_of(folder, path), takes_space, -1, [&] { return static_cast<int>(syscall(SYS_mkdirat, folder, path, mode)); });
+  return judged("mkdir", path_of(folder, path), takes_space, -1,
+                [&] { return static_cast<int>(syscall(SYS_mkdirat, folder, path, mode)); });
 }
 int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 

@@ -47,7 +47,8 @@ void feed(const Dataset& data, const DataRequest& request, unsigned kind) {
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::byte*> to;
   for (const FeedTarget& t : targets)
-    to.push_back(memory.emplace_back(samples.size() * static_cast<std::size_t>(t.sample.shape.elements()) * size_of(t.sample.dtype)).data());
+    to.push_back(
+        memory.emplace_back(samples.size() * static_cast<std::size_t>(t.sample.shape.elements()) * size_of(t.sample.dtype)).data());
   feed.fill(samples, 1, true, to);
 }
 
@@ -108,7 +109,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto read = [&](const std::unique_ptr<Dataset>& part) {
       if (part) fuzz::run([&] { fuzz::feed(*part, request, kind); });
     };
-    const Splits splits = open_data(concat(format.source, format.source.empty() ? "" : ":", (format.source == "idx" || format.source == "cifar10" ? file.parent_path() : file).string()), request);
+    const Splits splits = open_data(concat(format.source, format.source.empty() ? "" : ":",
+                                           (format.source == "idx" || format.source == "cifar10" ? file.parent_path() : file).string()),
+                                    request);
     for (const auto* part : {&splits.train, &splits.validation, &splits.test}) read(*part);
   });
 }

@@ -20,8 +20,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed);
-extern "C" __attribute__((weak)) std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data, std::size_t size, const std::uint8_t* other,
-                                                                      std::size_t other_size, std::uint8_t* out, std::size_t room, unsigned seed);
+extern "C" __attribute__((weak)) std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data, std::size_t size,
+                                                                       const std::uint8_t* other, std::size_t other_size, std::uint8_t* out,
+                                                                       std::size_t room, unsigned seed);
 extern "C" const char* __asan_default_options() {
   return "handle_abort=1:max_allocation_size_mb=2048:detect_stack_use_after_return=0";
 }
@@ -90,7 +91,8 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 }
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> options{{"max_total_time", "0"}, {"runs", "-1"}, {"seed", "0"}, {"timeout", "60"}, {"max_len", "65536"}, {"artifact_prefix", "./"}};
+  std::map<std::string, std::string> options{{"max_total_time", "0"}, {"runs", "-1"},       {"seed", "0"},
+                                             {"timeout", "60"},       {"max_len", "65536"}, {"artifact_prefix", "./"}};
   std::vector<Bytes> corpus;
   std::size_t as_they_are = 0;  // of the corpus, the first
   bool folders = false;
@@ -129,7 +131,8 @@ int main(int argc, char** argv) {
   auto runs = static_cast<long long>(as_they_are);
   if (!folders) return 0;
   if (corpus.empty()) corpus.emplace_back();
-  while ((number("max_total_time") == 0 || seconds() < static_cast<double>(number("max_total_time"))) && (number("runs") < 0 || runs < number("runs"))) {
+  while ((number("max_total_time") == 0 || seconds() < static_cast<double>(number("max_total_time"))) &&
+         (number("runs") < 0 || runs < number("runs"))) {
     Bytes input = shared_random.of(corpus);
     for (std::size_t n = 1 + shared_random.below(3); n > 0; --n) {
       const std::size_t size = input.size();

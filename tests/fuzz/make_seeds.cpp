@@ -1,6 +1,6 @@
 // make_seeds OUT [FOLDER...]: what the targets begin with, a folder each: small models of all operators, their plans, a checkpoint,
-// adapters, steps, options, greetings, and a sound data file and image of each format. From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models
-// that can be trained: their first input is scaled by a weight, the others are initializers.
+// adapters, steps, options, greetings, and a sound data file and image of each format. From folders of ONNX's node tests (NAME/model.onnx,
+// test_data_set_0/input_N.pb) come models that can be trained: their first input is scaled by a weight, the others are initializers.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -26,7 +26,10 @@ constexpr std::size_t most_bytes = 16 << 10;  // of a model
 test::Model convolutional() {
   test::Model m;
   m.input("x", "N,2,8,8").output("y");
-  m.add(filled_tensor("c", {4, 2, 3, 3})).add(filled_tensor("b", {4})).add(filled_tensor("scale", {4}, 1)).add(filled_tensor("mean", {4}, 0));
+  m.add(filled_tensor("c", {4, 2, 3, 3}))
+      .add(filled_tensor("b", {4}))
+      .add(filled_tensor("scale", {4}, 1))
+      .add(filled_tensor("mean", {4}, 0));
   m.add(filled_tensor("variance", {4}, 1)).add(filled_tensor("w", {64, 3})).add(filled_tensor("d", {4, 1, 3, 3}));
   m.add(node("Conv", {"x", "c", "b"}, {"h0"}, {{"pads", List{1, 1, 1, 1}}, {"kernel_shape", List{3, 3}}}));
   m.add(node("BatchNormalization", {"h0", "scale", "b", "mean", "variance"}, {"h1"}, {{"epsilon", 1e-5F}}));
@@ -41,7 +44,10 @@ test::Model sequence() {
   test::Model m;
   m.input("ids", "N,4", onnx::TensorProto::INT64).output("y");
   m.add(filled_tensor("table", {9, 6})).add(filled_tensor("q", {6, 6})).add(filled_tensor("k", {6, 6})).add(filled_tensor("scale", {6}, 1));
-  m.add(filled_tensor("w", {6, 5})).add(filled_tensor("b", {5})).add(int_tensor("shape", {4}, {0, 4, 2, 3})).add(int_tensor("flat", {3}, {0, 0, 6}));
+  m.add(filled_tensor("w", {6, 5}))
+      .add(filled_tensor("b", {5}))
+      .add(int_tensor("shape", {4}, {0, 4, 2, 3}))
+      .add(int_tensor("flat", {3}, {0, 0, 6}));
   m.add(node("Gather", {"table", "ids"}, {"e"})).add(node("LayerNormalization", {"e", "scale"}, {"n"}, {{"axis", std::int64_t{-1}}}));
   for (const char* p : {"q", "k"}) {
     const std::string s = p;
@@ -57,7 +63,8 @@ test::Model sequence() {
 test::Model with_function() {
   test::Model m;
   m.input("x", "N,4").output("y").add(filled_tensor("w", {4, 4})).add(int_tensor("one", {1}, {1}));
-  m.add(test::function("Twice", {"a", "b"}, {"c"}, {node("MatMul", {"a", "b"}, {"t"}), node("Elu", {"t"}, {"c"}, {{"alpha", std::string("@alpha")}})}, {"alpha"}));
+  m.add(test::function("Twice", {"a", "b"}, {"c"},
+                       {node("MatMul", {"a", "b"}, {"t"}), node("Elu", {"t"}, {"c"}, {{"alpha", std::string("@alpha")}})}, {"alpha"}));
   m.add(node("Twice", {"x", "w"}, {"h"}, {{"alpha", 0.5F}}, test::function_domain));
   m.add(node("Split", {"h"}, {"l", "r"}, {{"axis", std::int64_t{1}}})).add(node("Concat", {"r", "l"}, {"s"}, {{"axis", std::int64_t{1}}}));
   m.add(node("Slice", {"s", "one", "one"}, {"unread"})).add(node("Tanh", {"s"}, {"y"}));
@@ -207,7 +214,8 @@ void write_images(const fs::path& out) {
 }
 
 void make(const fs::path& out, std::span<char*> node_tests) {
-  const std::pair<const char*, test::Model> models[] = {{"convolutional", convolutional()}, {"sequence", sequence()}, {"function", with_function()}};
+  const std::pair<const char*, test::Model> models[] = {
+      {"convolutional", convolutional()}, {"sequence", sequence()}, {"function", with_function()}};
   for (const auto& [name, model] : models) {
     write(out / "model" / name, model.bytes());
     write_plans(out / "plan", name, model.bytes());
@@ -231,7 +239,8 @@ void make(const fs::path& out, std::span<char*> node_tests) {
   write_images(out / "image");
   for (std::size_t f = 0; f < data_formats().size(); ++f)
     for (const int kind : {0, 1, 2, 3, 0x43, 0xC3, 0xC1, 0x08, 0x10, 0x24})
-      write(out / "data" / concat(data_formats()[f].name, "-", kind), std::string{static_cast<char>(f), static_cast<char>(kind)} + data_formats()[f].sound);
+      write(out / "data" / concat(data_formats()[f].name, "-", kind),
+            std::string{static_cast<char>(f), static_cast<char>(kind)} + data_formats()[f].sound);
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ void train(Model& model, std::int64_t own_batch, std::uint64_t way) {
   options.plan.optimizer.momentum = 0.9;
   options.plan.devices = {{{"cpu", 0}}};
   if (way % 8 == 0) options.plan.devices.push_back({{"cpu", 0}, 0.5, 1});
-  if (!is_small(model.file().graph({.batch = options.plan.batch, .training = options.plan.mode == PlanMode::training, .fold_limit = fold_limit}))) return;
+  if (!is_small(
+          model.file().graph({.batch = options.plan.batch, .training = options.plan.mode == PlanMode::training, .fold_limit = fold_limit})))
+    return;
   model.check(options, backends);
   const Splits data = open_data(concat("random,samples=", samples), model.data_request(options));
   model.fit_labels(options, *data.train);
@@ -103,8 +105,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 // Pieces of another model of the corpus, where they fit.
-extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data, std::size_t size, const std::uint8_t* other, std::size_t other_size,
-                                                 std::uint8_t* out, std::size_t room, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data, std::size_t size, const std::uint8_t* other,
+                                                 std::size_t other_size, std::uint8_t* out, std::size_t room, unsigned seed) {
   using namespace tandem;
   fuzz::Random random(seed);
   std::string model = fuzz::text_of(data, size);

@@ -15,7 +15,8 @@ struct Folder {
   std::filesystem::path path;
   Folder() {
     const std::filesystem::path memory = "/dev/shm";
-    std::string name = ((::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path()) / "tandem_fuzz_XXXXXX").string();
+    std::string name =
+        ((::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path()) / "tandem_fuzz_XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
     path = name;
   }
@@ -70,8 +71,33 @@ void mutate_bytes(std::string& bytes, Random& random) {
 }
 
 void mutate_text(std::string& text, Random& random) {
-  constexpr const char* limits[] = {"0", "-1", "1", "2", "4", "1e308", "-1e308", "1e999", "0.5", "9007199254740993", "9223372036854775807", "-9223372036854775808",
-                                    "18446744073709551616", "NaN", "null", "true", "{}", "[]", "\"\"", "()", "(", "[[[[[[[[", "\"\\u0000\"", "'|u1'", "'<f2'", "'<i8'", "True"};
+  constexpr const char* limits[] = {"0",
+                                    "-1",
+                                    "1",
+                                    "2",
+                                    "4",
+                                    "1e308",
+                                    "-1e308",
+                                    "1e999",
+                                    "0.5",
+                                    "9007199254740993",
+                                    "9223372036854775807",
+                                    "-9223372036854775808",
+                                    "18446744073709551616",
+                                    "NaN",
+                                    "null",
+                                    "true",
+                                    "{}",
+                                    "[]",
+                                    "\"\"",
+                                    "()",
+                                    "(",
+                                    "[[[[[[[[",
+                                    "\"\\u0000\"",
+                                    "'|u1'",
+                                    "'<f2'",
+                                    "'<i8'",
+                                    "True"};
   std::vector<std::string> pieces = pieces_of(text);
   if (pieces.empty() || random.one_in(16)) return mutate_bytes(text, random);
   std::string& piece = random.of(pieces);
@@ -83,7 +109,8 @@ void mutate_text(std::string& text, Random& random) {
     case 2: piece = std::string(random.of(pieces)); break;
     case 3: pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(at), pieces.begin() + static_cast<std::ptrdiff_t>(end)); break;
     case 4: {
-      const std::vector<std::string> again(pieces.begin() + static_cast<std::ptrdiff_t>(at), pieces.begin() + static_cast<std::ptrdiff_t>(end));
+      const std::vector<std::string> again(pieces.begin() + static_cast<std::ptrdiff_t>(at),
+                                           pieces.begin() + static_cast<std::ptrdiff_t>(end));
       pieces.insert(pieces.begin() + static_cast<std::ptrdiff_t>(random.below(pieces.size())), again.begin(), again.end());
       break;
     }

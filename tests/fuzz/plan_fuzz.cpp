@@ -79,8 +79,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   return mutate(fuzz::text_of(data, size), fuzz::text_of(data, size), data, room, seed);
 }
 
-extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data, std::size_t size, const std::uint8_t* other, std::size_t other_size,
-                                                 std::uint8_t* out, std::size_t room, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data, std::size_t size, const std::uint8_t* other,
+                                                 std::size_t other_size, std::uint8_t* out, std::size_t room, unsigned seed) {
   using namespace tandem;
   return mutate(fuzz::text_of(data, size), fuzz::text_of(other, other_size), out, room, seed);
 }

@@ -25,7 +25,13 @@ SmallRun::SmallRun(std::filesystem::path folder) : folder_(std::move(folder)), m
 }
 
 FitOptions SmallRun::options(std::int64_t steps, bool resume) const {
-  return {.epochs = 0, .steps = steps, .learning_rate = 0.01, .validation = data_.train.get(), .run_dir = folder_, .resume = resume, .checkpoint_steps = 1};
+  return {.epochs = 0,
+          .steps = steps,
+          .learning_rate = 0.01,
+          .validation = data_.train.get(),
+          .run_dir = folder_,
+          .resume = resume,
+          .checkpoint_steps = 1};
 }
 
 void SmallRun::go_on() {

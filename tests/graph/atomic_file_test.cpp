@@ -30,7 +30,8 @@ std::string contents(const fs::path& path) {
 
 TEST(AtomicFiles, OfKilledProcessesGoWithTheNextOfThatName) {
   const TemporaryFolder folder;
-  for (const char* name : {".a.tandem-1-0", ".a.tandem-77-3", ".b.tandem-1-0", ".a.tandem-", ".a.tandem-1", ".a.tandem-1-x", "a.tandem-1-0", ".tandem-1-0"})
+  for (const char* name :
+       {".a.tandem-1-0", ".a.tandem-77-3", ".b.tandem-1-0", ".a.tandem-", ".a.tandem-1", ".a.tandem-1-x", "a.tandem-1-0", ".tandem-1-0"})
     folder.write(name, "half");
   ASSERT_EQ(mkfifo((folder / ".a.tandem-2-0").c_str(), 0600), 0);
   fs::create_symlink("b", folder / ".a.tandem-3-0");

@@ -145,7 +145,8 @@ TEST(Folding, GivesTheseValues) {
       for (std::size_t i = 0; i < results.size(); ++i) {
         EXPECT_EQ(results[i].type(), row.outputs[i].type());
         const std::vector<double> got = results[i].to_doubles(), wanted = row.outputs[i].to_doubles();
-        for (std::size_t k = 0; k < wanted.size(); ++k) EXPECT_TRUE(got[k] == wanted[k] || (std::isnan(got[k]) && std::isnan(wanted[k]))) << k << ": " << got[k];
+        for (std::size_t k = 0; k < wanted.size(); ++k)
+          EXPECT_TRUE(got[k] == wanted[k] || (std::isnan(got[k]) && std::isnan(wanted[k]))) << k << ": " << got[k];
       }
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();

@@ -44,7 +44,8 @@ TEST(LayoutTag, SaysWhatBlocksHold) {
 }
 
 TEST(LayoutTag, WhatIsNoneIsRefused) {
-  for (const char* text : {"abcd16", "abcd0b", "abcd16B", "ab-cd", "ab5000b", "ab99999999999999999999b", "ab16bb", "ab16b "}) EXPECT_FALSE(LayoutTag::read(text)) << text;
+  for (const char* text : {"abcd16", "abcd0b", "abcd16B", "ab-cd", "ab5000b", "ab99999999999999999999b", "ab16bb", "ab16b "})
+    EXPECT_FALSE(LayoutTag::read(text)) << text;
   for (const Layout& layout : {Layout(), Layout::opaque("cudnn.dropout")}) EXPECT_THROW(tag_of(layout), Error);
 }
 

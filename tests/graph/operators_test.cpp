@@ -11,7 +11,9 @@ namespace {
 
 TEST(Operators, AreSortedByDomainAndName) {
   const auto rows = operators();
-  EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) { return std::pair(a.domain, a.name) < std::pair(b.domain, b.name); }));
+  EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) {
+    return std::pair(a.domain, a.name) < std::pair(b.domain, b.name);
+  }));
 }
 
 TEST(Operators, AreFoundByNameAndDomain) {
@@ -23,11 +25,13 @@ TEST(Operators, AreFoundByNameAndDomain) {
 }
 
 bool is_internal(const Operator& op) { return op.domain == "tandem"; }
-const std::set<std::string_view> domains_of_models{"", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft", "qonnx.custom_op.general"};
+const std::set<std::string_view> domains_of_models{"", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft",
+                                                   "qonnx.custom_op.general"};
 
 TEST(Operators, AreWhole) {
-  const std::set<std::string_view> known_when_planned{"BlackmanWindow", "Constant", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow", "MelWeightMatrix",
-    "NonMaxSuppression", "NonZero", "Range", "Shape", "Size", "Unique"};
+  const std::set<std::string_view> known_when_planned{
+      "BlackmanWindow",    "Constant", "ConstantOfShape", "EyeLike", "HammingWindow", "HannWindow", "MelWeightMatrix",
+      "NonMaxSuppression", "NonZero",  "Range",           "Shape",   "Size",          "Unique"};
   for (const Operator& op : operators()) {
     SCOPED_TRACE(op.name);
     EXPECT_TRUE(op.infer);
@@ -37,7 +41,8 @@ TEST(Operators, AreWhole) {
     EXPECT_TRUE(op.parameters.empty() || op.elementwise);
     EXPECT_LE(op.parameters.size(), 2U) << "an elementwise instruction has room for two";
     EXPECT_TRUE(!op.folds_types || op.fold);
-    EXPECT_TRUE(op.follow || op.elementwise || is_internal(op) || op.inputs.most == 0 || known_when_planned.contains(op.name)) << "how do samples pass through it?";
+    EXPECT_TRUE(op.follow || op.elementwise || is_internal(op) || op.inputs.most == 0 || known_when_planned.contains(op.name))
+        << "how do samples pass through it?";
   }
 }
 
@@ -52,7 +57,8 @@ bool is_static(const Operator& op, int input) {
 // They may be called as ONNX's are, and are rewritten before anything asks for them by name.
 TEST(Operators, OfOtherDomainsAreComposed) {
   for (const Operator& op : operators())
-    EXPECT_TRUE(op.domain.empty() || is_internal(op) || (op.expand && (!op.differentiate || op.differentiate == zero_gradient))) << op.domain << "::" << op.name;
+    EXPECT_TRUE(op.domain.empty() || is_internal(op) || (op.expand && (!op.differentiate || op.differentiate == zero_gradient)))
+        << op.domain << "::" << op.name;
 }
 
 // Nothing is taken for granted of an operator that reads floats: whether a tensor there is a weight, how it starts, and in
@@ -65,7 +71,8 @@ TEST(Operators, SayWhatTheirOperandsAre) {
     EXPECT_TRUE(op.precision != PrecisionRole::parts || op.expand) << "parts of what?";
     if (!takes_floats(op) || (op.elementwise && op.operands.empty())) continue;  // data
     const int last = op.inputs.most == Arity::any ? op.inputs.least : op.inputs.most;
-    for (int i = 0; i < last; ++i) EXPECT_TRUE(i < static_cast<int>(op.operands.size()) || is_static(op, i)) << "what is input " << i << '?';
+    for (int i = 0; i < last; ++i)
+      EXPECT_TRUE(i < static_cast<int>(op.operands.size()) || is_static(op, i)) << "what is input " << i << '?';
   }
 }
 

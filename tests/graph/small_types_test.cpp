@@ -1,5 +1,5 @@
-// Numbers as elements of 8 bits and less, by the tables of ONNX's Cast; and back. What each code is stands here once more, as a formula of its own,
-// and what a number becomes is searched among all codes.
+// Numbers as elements of 8 bits and less, by the tables of ONNX's Cast; and back. What each code is stands here once more, as a formula of
+// its own, and what a number becomes is searched among all codes.
 #include "graph/small_types.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,10 @@ TEST(SmallTypes, RoundToTheNearestAndEndAsTheTypeSays) {
   };
   for (const Row& row : rows)
     for (const bool saturate : {true, false}) {
-      const double got = number_of(element_of(row.from, row.type, {saturate, RoundMode::up}), row.type), want = saturate ? row.saturated : row.otherwise;
-      EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << row.from << " as " << name_of(row.type) << ", saturate " << saturate << ": " << got << ", expected " << want;
+      const double got = number_of(element_of(row.from, row.type, {saturate, RoundMode::up}), row.type),
+                   want = saturate ? row.saturated : row.otherwise;
+      EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want)))
+          << row.from << " as " << name_of(row.type) << ", saturate " << saturate << ": " << got << ", expected " << want;
     }
 }
 
@@ -68,9 +70,12 @@ const Format formats[] = {
 };
 
 double value_of(const Format& f, int code) {
-  const int width = f.exponent + f.mantissa, sign = code >> width, e = code >> f.mantissa & ((1 << f.exponent) - 1), m = code & ((1 << f.mantissa) - 1);
+  const int width = f.exponent + f.mantissa, sign = code >> width, e = code >> f.mantissa & ((1 << f.exponent) - 1),
+            m = code & ((1 << f.mantissa) - 1);
   if (std::ranges::count(f.no_number, code)) return nan;
-  const double size = std::ranges::count(f.infinite, code) ? inf : e == 0 ? std::ldexp(m, 1 - f.bias - f.mantissa) : std::ldexp((1 << f.mantissa) + m, e - f.bias - f.mantissa);
+  const double size = std::ranges::count(f.infinite, code) ? inf
+                      : e == 0                             ? std::ldexp(m, 1 - f.bias - f.mantissa)
+                                                           : std::ldexp((1 << f.mantissa) + m, e - f.bias - f.mantissa);
   return sign ? -size : size;
 }
 
@@ -81,7 +86,8 @@ class EveryCode : public testing::TestWithParam<Format> {};
 TEST_P(EveryCode, IsTheNumberThatItsBitsSay) {
   const Format& f = GetParam();
   for (int code = 0; code < 2 << (f.exponent + f.mantissa); ++code)
-    EXPECT_TRUE(same(number_of(static_cast<std::uint8_t>(code), f.type), value_of(f, code))) << code << " is " << number_of(static_cast<std::uint8_t>(code), f.type) << ", expected " << value_of(f, code);
+    EXPECT_TRUE(same(number_of(static_cast<std::uint8_t>(code), f.type), value_of(f, code)))
+        << code << " is " << number_of(static_cast<std::uint8_t>(code), f.type) << ", expected " << value_of(f, code);
 }
 
 // Of two codes that are as near the one with an even last bit; codes that lie beside each other, but for their sign, differ in it.
@@ -89,13 +95,17 @@ TEST_P(EveryCode, IsWhatTheNumbersNearestToItBecome) {
   const Format& f = GetParam();
   const int signs = 1 << (f.exponent + f.mantissa);
   std::vector<double> sizes;  // by code, without a sign, as long as they are finite
-  while (static_cast<int>(sizes.size()) < signs && std::isfinite(value_of(f, static_cast<int>(sizes.size())))) sizes.push_back(value_of(f, static_cast<int>(sizes.size())));
+  while (static_cast<int>(sizes.size()) < signs && std::isfinite(value_of(f, static_cast<int>(sizes.size()))))
+    sizes.push_back(value_of(f, static_cast<int>(sizes.size())));
   const double beyond = 2 * sizes.back() - sizes[sizes.size() - 2];  // the next, were there one
   std::vector<double> from;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
-    for (const double middle = (sizes[i] + sizes[i + 1]) / 2; const double v : {sizes[i], middle, std::nextafter(middle, 0.0), std::nextafter(middle, inf)}) from.push_back(v);
+    for (const double middle = (sizes[i] + sizes[i + 1]) / 2;
+         const double v : {sizes[i], middle, std::nextafter(middle, 0.0), std::nextafter(middle, inf)})
+      from.push_back(v);
   std::mt19937_64 random(1);
-  for (int i = 0; i < 4000; ++i) from.push_back(std::ldexp(std::uniform_real_distribution<>(1, 2)(random), std::uniform_int_distribution<>(-24, 17)(random)));
+  for (int i = 0; i < 4000; ++i)
+    from.push_back(std::ldexp(std::uniform_real_distribution<>(1, 2)(random), std::uniform_int_distribution<>(-24, 17)(random)));
   for (const double v : from) {
     std::size_t best = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i)
@@ -106,13 +116,15 @@ TEST_P(EveryCode, IsWhatTheNumbersNearestToItBecome) {
       const bool lost_sign = best == 0 && !f.no_number.empty() && f.no_number[0] == signs;  // its code is the NaN's
       const double nearest = std::signbit(x) && !lost_sign ? -sizes[best] : sizes[best];
       const double wanted = fits || f.no_number.empty() ? nearest : f.infinite.empty() ? nan : std::copysign(inf, x);
-      const double ends = number_of(element_of(x, f.type, {true, RoundMode::up}), f.type), leaves = number_of(element_of(x, f.type, {false, RoundMode::up}), f.type);
+      const double ends = number_of(element_of(x, f.type, {true, RoundMode::up}), f.type),
+                   leaves = number_of(element_of(x, f.type, {false, RoundMode::up}), f.type);
       EXPECT_TRUE(same(ends, nearest)) << x << " became " << ends << ", expected " << nearest;
       EXPECT_TRUE(same(leaves, wanted)) << x << " became " << leaves << ", expected " << wanted << " without saturation";
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(SmallTypes, EveryCode, testing::ValuesIn(formats), [](const auto& row) { return std::string(name_of(row.param.type)); });
+INSTANTIATE_TEST_SUITE_P(SmallTypes, EveryCode, testing::ValuesIn(formats),
+                         [](const auto& row) { return std::string(name_of(row.param.type)); });
 
 TEST(SmallTypes, PowersOfTwoAreTheirExponents) {
   for (int code = 0; code < 255; ++code) {
@@ -132,14 +144,16 @@ TEST(SmallTypes, IntegersWrapToTheirBits) {
   for (const DType t : {DType::int4, DType::uint4, DType::int2, DType::uint2}) {
     const int width = bits_of(t), count = 1 << width;
     for (int v = -300; v <= 300; ++v) {
-      const int low = ((v % count) + count) % count, wanted = (t == DType::int4 || t == DType::int2) && low >= count / 2 ? low - count : low;
+      const int low = ((v % count) + count) % count,
+                wanted = (t == DType::int4 || t == DType::int2) && low >= count / 2 ? low - count : low;
       EXPECT_EQ(number_of(element_of(v, t), t), wanted) << v << " as " << name_of(t);
     }
   }
 }
 
 TEST(SmallTypes, EveryElementComesBack) {
-  for (const DType t : {DType::float8e4m3fn, DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz, DType::float6e2m3, DType::float6e3m2, DType::float4e2m1, DType::float8e8m0})
+  for (const DType t : {DType::float8e4m3fn, DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz, DType::float6e2m3,
+                        DType::float6e3m2, DType::float4e2m1, DType::float8e8m0})
     for (int code = 0; code < 1 << bits_of(t); ++code) {
       const double v = number_of(static_cast<std::uint8_t>(code), t);
       if (!std::isnan(v)) {

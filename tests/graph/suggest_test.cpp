@@ -12,7 +12,8 @@ TEST(Suggest, NamesWhatWasMeant) {
   const std::vector<std::string> losses{"softmax-cross-entropy", "binary-cross-entropy", "mse", "l1", "output"};
   const std::vector<std::string> inits{"keep", "he-normal", "glorot-uniform"};
   const std::vector<std::string> operators{"LRN", "Relu", "Conv", "Gemm", "LeakyRelu"};
-  const std::vector<std::string> training{"validation-split", "early-stopping", "precision", "epochs"}, commands{"train", "evaluate", "predict", "summary"};
+  const std::vector<std::string> training{"validation-split", "early-stopping", "precision", "epochs"},
+      commands{"train", "evaluate", "predict", "summary"};
   const struct {
     const char* word;
     const std::vector<std::string>& among;

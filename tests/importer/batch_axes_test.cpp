@@ -13,7 +13,9 @@ Model& recurrence(Model& m, const std::string& op, const std::string& x, const N
   const std::int64_t gates = op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
   Names inputs{x, "W", "R", "", ""};
   inputs.insert(inputs.end(), states.begin(), states.end());
-  m.add(filled_tensor("W", {1, gates * 4, 3})).add(filled_tensor("R", {1, gates * 4, 4})).add(node(op, inputs, {"Y", "last"}, {{"hidden_size", std::int64_t{4}}}));
+  m.add(filled_tensor("W", {1, gates * 4, 3}))
+      .add(filled_tensor("R", {1, gates * 4, 4}))
+      .add(node(op, inputs, {"Y", "last"}, {{"hidden_size", std::int64_t{4}}}));
   m.add(int_tensor("one", {1}, {1}));
   return m.add(node("Squeeze", {"Y", "one"}, {"y"})).output("y").output("last");
 }
@@ -27,7 +29,9 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-void dense(Model& m, const std::string& dims) { m.input("x", dims).add(filled_tensor("w", {3, 2})).add(node("MatMul", {"x", "w"}, {"y"})).output("y"); }
+void dense(Model& m, const std::string& dims) {
+  m.input("x", dims).add(filled_tensor("w", {3, 2})).add(node("MatMul", {"x", "w"}, {"y"})).output("y");
+}
 
 const Row rows[] = {
     {"states_beside_batch_first", [](Model& m) {
@@ -71,7 +75,8 @@ TEST_P(BatchAxes, AreFound) {
   for (const ValueId in : graph.inputs) shapes.push_back(concat(graph[in].name, ' ', graph[in].type.shape));
   for (const ValueId out : graph.outputs) shapes.push_back(concat(graph[out].name, ' ', graph[out].type.shape));
   EXPECT_EQ(shapes, row.shapes);
-  for (const ValueId out : graph.outputs) EXPECT_TRUE(graph[out].batch.leading(graph[out].type.shape[0], row.options.batch)) << graph[out].name;
+  for (const ValueId out : graph.outputs)
+    EXPECT_TRUE(graph[out].batch.leading(graph[out].type.shape[0], row.options.batch)) << graph[out].name;
   std::string warnings;
   for (const std::string& warning : graph.warnings) warnings += warning + "\n";
   if (row.warning.empty())
@@ -84,7 +89,11 @@ INSTANTIATE_TEST_SUITE_P(All, BatchAxes, testing::ValuesIn(rows), [](const auto&
 // Of x [N,3] and s [4], which scales x·w.
 Model scaled() {
   Model m;
-  m.input("x", "N,3").input("s", "4").add(filled_tensor("w", {3, 4})).add(node("MatMul", {"x", "w"}, {"h"})).add(node("Mul", {"h", "s"}, {"y"}));
+  m.input("x", "N,3")
+      .input("s", "4")
+      .add(filled_tensor("w", {3, 4}))
+      .add(node("MatMul", {"x", "w"}, {"h"}))
+      .add(node("Mul", {"h", "s"}, {"y"}));
   m.output("y");
   return m;
 }
@@ -94,12 +103,19 @@ TEST(GivenInputs, WhatDoesNotFitIsAProblem) {
     o.batch = 2;
     return scaled().report(o);
   };
-  EXPECT_NE(report({.constants = {{"s", Tensor::of<float>(Shape{3}, {1, 2, 3})}}}).find("input 's' is given the value float32[3], expected float32[4] or a single number"), std::string::npos);
+  EXPECT_NE(report({.constants = {{"s", Tensor::of<float>(Shape{3}, {1, 2, 3})}}})
+                .find("input 's' is given the value float32[3], expected float32[4] or a single number"),
+            std::string::npos);
   EXPECT_NE(report({.constants = {{"t", Tensor::scalar(1.0F)}}}).find("has no input 't', for which a value is given"), std::string::npos);
   EXPECT_NE(report({.batch_axes = {{"t", 1}}}).find("has no input 't', for which the batch's axis is given"), std::string::npos);
   EXPECT_NE(report({.batch_axes = {{"s", 1}}}).find("input 's' has 1 axes, its samples cannot lie along axis 1"), std::string::npos);
   Model m;
-  m.input("x", "N,3").input("k", "", onnx::TensorProto::INT64).add(filled_tensor("t", {5, 3})).add(node("Gather", {"t", "k"}, {"r"})).add(node("Mul", {"x", "r"}, {"y"})).output("y");
+  m.input("x", "N,3")
+      .input("k", "", onnx::TensorProto::INT64)
+      .add(filled_tensor("t", {5, 3}))
+      .add(node("Gather", {"t", "k"}, {"r"}))
+      .add(node("Mul", {"x", "r"}, {"y"}))
+      .output("y");
   EXPECT_NE(m.report({.batch = 2, .constants = {{"k", Tensor::scalar(0.5)}}}).find("whose numbers int64 cannot hold"), std::string::npos);
 }
 
@@ -107,7 +123,8 @@ TEST(GivenInputs, AnUnusualAxisIsTheUsersToSay) {
   Model m;
   m.input("x", "3,5").add(filled_tensor("w", {2, 3})).add(node("MatMul", {"w", "x"}, {"y"})).output("y");
   EXPECT_NE(m.report({.batch = 4}).find("it sums over axis 0 of [3,5], which holds the samples"), std::string::npos);
-  EXPECT_NE(m.report({.batch = 4}).find("with option batch_axis x=1 its samples can be followed"), std::string::npos) << m.report({.batch = 4});
+  EXPECT_NE(m.report({.batch = 4}).find("with option batch_axis x=1 its samples can be followed"), std::string::npos)
+      << m.report({.batch = 4});
 }
 
 TEST(GivenInputs, ASizeIsToldOnlyWhereOneFits) {
@@ -115,7 +132,12 @@ TEST(GivenInputs, ASizeIsToldOnlyWhereOneFits) {
   m.input("x", "N,T,3").add(filled_tensor("w", {3, 2})).add(node("MatMul", {"x", "w"}, {"y"})).output("y");
   EXPECT_NE(m.report({.batch = 2}).find("axis 1 has no size: give one by option dims T=SIZE"), std::string::npos);
   Model two;
-  two.input("x", "N,A,B").add(filled_tensor("w", {3, 2})).add(filled_tensor("v", {7, 1})).add(node("MatMul", {"x", "w"}, {"h"})).add(node("Add", {"h", "v"}, {"y"})).output("y");
+  two.input("x", "N,A,B")
+      .add(filled_tensor("w", {3, 2}))
+      .add(filled_tensor("v", {7, 1}))
+      .add(node("MatMul", {"x", "w"}, {"h"}))
+      .add(node("Add", {"h", "v"}, {"y"}))
+      .output("y");
   EXPECT_EQ(shape_of(two.parse().graph({.batch = 2, .dims = {{"A", 7}}}), "x"), (Shape{2, 7, 3}));
 }
 

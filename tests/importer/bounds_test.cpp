@@ -103,7 +103,9 @@ TEST(Budget, OfAModelIsItsNodesTogether) {
   for (int k = 0; k < 4; ++k) m.add(node("ReduceSum", {concat("c", k)}, {concat("s", k)}, {{"keepdims", std::int64_t{0}}}));
   m.add(node("Sum", {"p", "s0", "s1", "s2", "s3"}, {"y"}));
   const std::string report = m.report({.batch = 2});
-  EXPECT_NE(report.find("nodes 'node_c2', 'node_c3': ai.onnx::ConstantOfShape (opset 17): the constants that are computed"), std::string::npos) << report;
+  EXPECT_NE(report.find("nodes 'node_c2', 'node_c3': ai.onnx::ConstantOfShape (opset 17): the constants that are computed"),
+            std::string::npos)
+      << report;
 }
 
 }  // namespace

@@ -32,11 +32,14 @@ onnx::NodeProto counted(std::int64_t turns_input, const onnx::GraphProto& of, co
   return node("Loop", {turns_input ? "turns" : "", turns_input ? "" : "yes", "x"}, outputs, {{"body", of}});
 }
 const onnx::GraphProto doubling = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
-const onnx::GraphProto until_two = body({"i", "c", "v"}, {node("Less", {"i", "most"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
-const onnx::GraphProto gathering = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Relu", {"v"}, {"v2"})}, {"c2", "v2", "v2"});
+const onnx::GraphProto until_two =
+    body({"i", "c", "v"}, {node("Less", {"i", "most"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
+const onnx::GraphProto gathering =
+    body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Relu", {"v"}, {"v2"})}, {"c2", "v2", "v2"});
 // The turn is declared as a list of one number, as TorchScript's exporter does for tensor_split.
 const onnx::GraphProto slicing = [] {
-  onnx::GraphProto graph = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Slice", {"v", "i", "two", "axis"}, {"v2"})}, {"c2", "v2"});
+  onnx::GraphProto graph =
+      body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Slice", {"v", "i", "two", "axis"}, {"v2"})}, {"c2", "v2"});
   auto& turn = *graph.mutable_input(0)->mutable_type()->mutable_tensor_type();
   turn.set_elem_type(onnx::TensorProto::INT64);
   turn.mutable_shape()->add_dim()->set_dim_value(1);

@@ -9,7 +9,8 @@ namespace {
 Model three_layers() {
   Model m;
   m.input("x", "N,4").output("y").add(filled_tensor("u", {4, 6})).add(filled_tensor("v", {6, 5})).add(filled_tensor("w", {5, 3}));
-  m.add(function("Half", {"i"}, {"o"}, {node("Constant", {}, {"c"}, {{"value_float", 0.5F}}), node("Mul", {"i", "c"}, {"h"}), node("Relu", {"h"}, {"o"})}));
+  m.add(function("Half", {"i"}, {"o"},
+                 {node("Constant", {}, {"c"}, {{"value_float", 0.5F}}), node("Mul", {"i", "c"}, {"h"}), node("Relu", {"h"}, {"o"})}));
   m.add(node("MatMul", {"x", "u"}, {"a"})).add(node("Half", {"a"}, {"b"}, {}, function_domain)).add(node("MatMul", {"b", "v"}, {"c"}));
   m.add(node("MatMul", {"c", "w"}, {"y"}));
   return m;
@@ -55,7 +56,9 @@ TEST(CutModel, OfAnUnknownValueNamesTheNearest) {
     FAIL() << "not refused";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_NE(std::string(e.what()).find("option cut 'node_d': the model's graph has no node and computes no value of that name"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("option cut 'node_d': the model's graph has no node and computes no value of that name"),
+              std::string::npos)
+        << e.what();
   }
   EXPECT_THROW(cut({"a", "node_a"}), Error);
 }

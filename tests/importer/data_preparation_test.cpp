@@ -1,4 +1,5 @@
-// What prepares data by its place in the graph, and filter banks by their values: not trained, and named in a warning; what looks like it and is learnt still trains.
+// What prepares data by its place in the graph, and filter banks by their values: not trained, and named in a warning; what looks like it
+// and is learnt still trains.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +60,10 @@ std::vector<double> fourier(int n, Window window) {
     for (int k = 0; k <= n / 2; ++k)
       for (int i = 0; i < n; ++i) {
         const double turn = 2 * std::numbers::pi * i / n, angle = turn * k;
-        const double w = window == Window::hann ? 0.5 - 0.5 * std::cos(turn) : window == Window::hamming ? 0.54 - 0.46 * std::cos(turn) : window == Window::blackman ? 0.42 - 0.5 * std::cos(turn) + 0.08 * std::cos(2 * turn) : 1;
+        const double w = window == Window::hann       ? 0.5 - 0.5 * std::cos(turn)
+                         : window == Window::hamming  ? 0.54 - 0.46 * std::cos(turn)
+                         : window == Window::blackman ? 0.42 - 0.5 * std::cos(turn) + 0.08 * std::cos(2 * turn)
+                                                      : 1;
         rows.push_back(w * (sine ? std::sin(angle) : std::cos(angle)));
       }
   return rows;
@@ -82,7 +86,8 @@ std::vector<double> mel(int samples, int filters, bool lines) {
       const double f = 8000.0 * i / (samples - 1), step = top / (filters + 1);
       const auto place = [&](int at) { return lines ? from_mel(step * at) : step * at; };
       const double x = lines ? f : to_mel(f);
-      values.push_back(std::max(0.0, std::min((x - place(k)) / (place(k + 1) - place(k)), (place(k + 2) - x) / (place(k + 2) - place(k + 1)))));
+      values.push_back(
+          std::max(0.0, std::min((x - place(k)) / (place(k + 1) - place(k)), (place(k + 2) - x) / (place(k + 2) - place(k + 1)))));
     }
   return values;
 }
@@ -107,8 +112,13 @@ void images(Model& m, const std::string& from) {
   end(m, value("Flatten", m, {value("GlobalAveragePool", m, {value("Conv", m, {from, "w"})})}));
 }
 void sound(Model& m, const std::vector<float>& bank, std::int64_t n) {
-  m.input("s", "N,1,256").add(float_tensor("bank", {static_cast<std::int64_t>(bank.size()) / n, 1, n}, bank)).add(held("w", {4, static_cast<std::int64_t>(bank.size()) / n, 1}, 3));
-  end(m, value("Flatten", m, {value("GlobalAveragePool", m, {value("Conv", m, {value("Abs", m, {value("Conv", m, {"s", "bank"}, {{"strides", std::vector<std::int64_t>{16}}})}), "w"})})}));
+  m.input("s", "N,1,256")
+      .add(float_tensor("bank", {static_cast<std::int64_t>(bank.size()) / n, 1, n}, bank))
+      .add(held("w", {4, static_cast<std::int64_t>(bank.size()) / n, 1}, 3));
+  end(m, value("Flatten", m,
+               {value("GlobalAveragePool", m,
+                      {value("Conv", m,
+                             {value("Abs", m, {value("Conv", m, {"s", "bank"}, {{"strides", std::vector<std::int64_t>{16}}})}), "w"})})}));
 }
 void spectrum(Model& m, const std::vector<float>& bank, std::int64_t filters) {
   const auto samples = static_cast<std::int64_t>(bank.size()) / filters;
@@ -173,7 +183,8 @@ TEST_P(Preparation, IsToldFromWeights) {
   Model m;
   m.input("x", "N,8").output("y");
   row.build(m);
-  if (m.proto.graph().input_size() > 1 && m.proto.graph().input(1).name() != "z") m.proto.mutable_graph()->mutable_input()->DeleteSubrange(0, 1);
+  if (m.proto.graph().input_size() > 1 && m.proto.graph().input(1).name() != "z")
+    m.proto.mutable_graph()->mutable_input()->DeleteSubrange(0, 1);
   const ModelFile file = ModelFile::parse(m.bytes(), {}, row.options);
   Names constants;
   for (const TemplateTensor& t : file.tensors())

@@ -13,7 +13,8 @@ onnx::NodeProto called(onnx::NodeProto node, const std::string& target, const st
   if (result.empty()) result = node.output(0);
   auto& entry = *node.add_metadata_props();
   entry.set_key("pkg.torch.onnx.fx_node");
-  entry.set_value("%" + result + " : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands + "), kwargs = {})");
+  entry.set_value("%" + result + " : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands +
+                  "), kwargs = {})");
   return node;
 }
 
@@ -60,23 +61,28 @@ TEST_P(Detached, TakesNoGradient) {
   for (const std::int64_t batch : {2, 3}) {
     const Graph graph = m.graph(batch);
     EXPECT_EQ(text(graph, graph.outputs[0]), GetParam().y);
-    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.find("detached") != s.npos; }), GetParam().warned)
+    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.find("detached") != s.npos; }),
+              GetParam().warned)
         << testing::PrintToString(graph.warnings);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Detached, testing::ValuesIn(rows), [](const auto& info) { return info.param.name; });
 
-// h[:, 1:] of which the exporter left out detach and a slice that changes nothing: the source line tells that there was one, unless a detach of that line was found.
+// h[:, 1:] of which the exporter left out detach and a slice that changes nothing: the source line tells that there was one, unless a
+// detach of that line was found.
 TEST(Detach, ThatLeftNoTraceIsToldByItsSource) {
   struct Case {
     const char *what, *source, *reads, *operand;
     bool found, told;
   };
-  for (const Case& c : {Case{"a slice of it", "y = h.detach()[:, 1:] * k", "h", "%slice_1", false, true}, {"no detach there", "y = h[:, 1:] * k", "h", "%slice_1", false, false},
-                        {"all values are known", "y = h.detach()[:, 1:] * k", "h", "%h", false, false}, {"of an input", "y = x.detach()[:, 1:] * k", "x", "%slice_1", false, false},
+  for (const Case& c : {Case{"a slice of it", "y = h.detach()[:, 1:] * k", "h", "%slice_1", false, true},
+                        {"no detach there", "y = h[:, 1:] * k", "h", "%slice_1", false, false},
+                        {"all values are known", "y = h.detach()[:, 1:] * k", "h", "%h", false, false},
+                        {"of an input", "y = x.detach()[:, 1:] * k", "x", "%slice_1", false, false},
                         {"found in another node", "y = h[:, 1:] + h.detach()", "h", "%slice_1", true, false}}) {
     SCOPED_TRACE(c.what);
-    const std::string stack = std::string("File \"m.py\", line 3, in forward\n    return f(h.detach())\n  File \"m.py\", line 7, in f\n    ") + c.source;
+    const std::string stack =
+        std::string("File \"m.py\", line 3, in forward\n    return f(h.detach())\n  File \"m.py\", line 7, in f\n    ") + c.source;
     const auto at = [&](onnx::NodeProto n) {
       auto& entry = *n.add_metadata_props();
       entry.set_key("pkg.torch.onnx.stack_trace");
@@ -84,25 +90,36 @@ TEST(Detach, ThatLeftNoTraceIsToldByItsSource) {
       return n;
     };
     Model m;
-    m.input("x", "N,8").output("y").add(float_tensor("p", {8}, {1, 2, 3, 4, 5, 6, 7, 9})).add(called(node("Mul", {"x", "p"}, {"h"}), "mul.Tensor", "%x, %p_p"));
+    m.input("x", "N,8")
+        .output("y")
+        .add(float_tensor("p", {8}, {1, 2, 3, 4, 5, 6, 7, 9}))
+        .add(called(node("Mul", {"x", "p"}, {"h"}), "mul.Tensor", "%x, %p_p"));
     m.add(int_tensor("one", {1}, {1})).add(int_tensor("eight", {1}, {8}));
     m.add(at(called(node("Slice", {c.reads, "one", "eight", "one"}, {"slice_2"}), "slice.Tensor", std::string(c.operand) + ", 1, 1, 8")));
     m.add(node("Slice", {"h", "one", "eight", "one"}, {"part"}));
     m.add(at(called(node("Mul", {"part", "slice_2"}, {"y"}), "mul.Tensor", c.found ? "%detach, %slice_2" : "%part, %slice_2")));
     const Graph graph = m.graph(2);
-    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [&](const std::string& w) { return w.starts_with("the source of 'node_slice_2' detaches a value") && w.find(c.source) != w.npos; }), c.told)
+    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                          [&](const std::string& w) {
+                            return w.starts_with("the source of 'node_slice_2' detaches a value") && w.find(c.source) != w.npos;
+                          }),
+              c.told)
         << testing::PrintToString(graph.warnings);
   }
 }
 
 // A parameter that is taken detached, as the exporter computes it, or a view of that.
 TEST(Detach, OfAParameter) {
-  for (const auto& [held, name, from] : {std::tuple(true, "detach", "['p']"), {false, "detach", "['p']"}, {true, "view", "['detach', 'p', 'val_1']"}, {false, "view", "['detach', 'p', 'val_1']"}}) {
+  for (const auto& [held, name, from] : {std::tuple(true, "detach", "['p']"),
+                                         {false, "detach", "['p']"},
+                                         {true, "view", "['detach', 'p', 'val_1']"},
+                                         {false, "view", "['detach', 'p', 'val_1']"}}) {
     const std::string taken = name;
     SCOPED_TRACE(held);
     Model m;
     m.input("x", "N,4").output("y").add(float_tensor(taken, {4}, {1, 2, 3, 5})).add(float_tensor("q", {4}, {1, 3, 3, 7}));
-    m.add(called(node("Mul", {"x", taken}, {"h"}), "mul.Tensor", "%x, %" + taken)).add(called(node("Mul", {"h", "q"}, {"k"}), "mul.Tensor", "%h, %p_q"));
+    m.add(called(node("Mul", {"x", taken}, {"h"}), "mul.Tensor", "%x, %" + taken))
+        .add(called(node("Mul", {"h", "q"}, {"k"}), "mul.Tensor", "%h, %p_q"));
     if (held) m.add(float_tensor("p", {4}, {1, 2, 3, 5})).add(called(node("Add", {"k", "p"}, {"y"}), "add.Tensor", "%k, %p_p"));
     else m.add(node("Identity", {"k"}, {"y"}));
     sign(m, "p_p: PARAMETER target='p'\np_q: PARAMETER target='q'\n");

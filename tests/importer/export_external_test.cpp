@@ -91,7 +91,8 @@ TEST(ExportExternal, NeverReplacesAnothersFile) {
   write_file(site.out / "out.onnx.data", "mine");
   const auto write = [&](const SaveOptions& options) { site.model().write(site.out / "out.onnx", {}, options); };
   EXPECT_NE(error_of(ExitCode::usage, [&] { write({}); }).find("is there already"), std::string::npos);
-  EXPECT_NE(error_of(ExitCode::usage, [&] { site.model().check_write(site.out / "out.onnx"); }).find("is there already"), std::string::npos);
+  EXPECT_NE(error_of(ExitCode::usage, [&] { site.model().check_write(site.out / "out.onnx"); }).find("is there already"),
+            std::string::npos);
   EXPECT_EQ(read_whole(site.out / "out.onnx.data"), "mine");
   EXPECT_EQ(files_in(site.out.path()), (std::vector<std::string>{"out.onnx.data"}));
   write({.overwrite = true});
@@ -144,7 +145,8 @@ TEST(ExportExternal, TheTemplatesNamesOnlyWhereAskedForAndPlain) {
   EXPECT_EQ(files_in(site.out.path()), (std::vector<std::string>{"data.bin", "out.onnx"}));
   for (const char* location : {".bashrc", "sub/data.bin", "out.onnx"}) {
     const Site other(location);
-    EXPECT_NE(error_of(ExitCode::usage, [&] { other.model().write(other.out / "out.onnx", {}, keep); }).find("no plain file name"), std::string::npos)
+    EXPECT_NE(error_of(ExitCode::usage, [&] { other.model().write(other.out / "out.onnx", {}, keep); }).find("no plain file name"),
+              std::string::npos)
         << location;
     EXPECT_TRUE(fs::is_empty(other.out.path()));
   }

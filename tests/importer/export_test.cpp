@@ -269,7 +269,8 @@ TEST(Export, AWeightIsNormalizedByItsOwnStatistics) {
     m.add(node("Mul", {"copy", "copy"}, {"square"}));
     for (const auto& [of, to] : {std::pair("copy", "m"), std::pair("square", "v")})
       m.add(node("ReduceMean", {of}, {to}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}));
-    m.add(node("BatchNormalization", {row.weight ? "w" : "x", "s", "b", row.computed ? "m" : "mean", row.computed ? "v" : "variance"}, {"n", "m2", "v2"}, {{"training_mode", std::int64_t{1}}}));
+    m.add(node("BatchNormalization", {row.weight ? "w" : "x", "s", "b", row.computed ? "m" : "mean", row.computed ? "v" : "variance"},
+               {"n", "m2", "v2"}, {{"training_mode", std::int64_t{1}}}));
     if (row.weight) m.add(node("Gemm", {"x", "n"}, {"y"}, {{"transB", std::int64_t{1}}}));
     if (!row.weight) m.add(node("Relu", {"n"}, {"y"}));
     const TemporaryFolder folder;
@@ -279,7 +280,8 @@ TEST(Export, AWeightIsNormalizedByItsOwnStatistics) {
     EXPECT_EQ(norm.attribute(0).i(), row.own);
     EXPECT_EQ(norm.output_size(), row.own ? 3 : 1);
     const Graph graph = m.graph(4);
-    const auto made = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->name == "BatchNormalization"; });
+    const auto made =
+        std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->name == "BatchNormalization"; });
     ASSERT_NE(made, graph.nodes.end());
     EXPECT_EQ(made->attributes.integer("training_mode", 0), row.own);
   }

@@ -6,7 +6,8 @@
 
 namespace tandem::test {
 
-inline void add_note(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& key, const std::string& value) {
+inline void add_note(google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>& notes, const std::string& key,
+                     const std::string& value) {
   auto& entry = *notes.Add();
   entry.set_key(key);
   entry.set_value(value);
@@ -14,7 +15,8 @@ inline void add_note(google::protobuf::RepeatedPtrField<onnx::StringStringEntryP
 
 // "p_w: PARAMETER target='w'\n" and so on.
 inline void sign(Model& m, const std::string& signature) {
-  add_note(*m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature", "\n# inputs\n" + signature);
+  add_note(*m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
+           "\n# inputs\n" + signature);
 }
 
 inline onnx::ValueInfoProto& described(Model& m, const std::string& value) {
@@ -36,7 +38,8 @@ inline void state_computed(Model& m, const std::string& tensor, const std::strin
 }
 
 // The node comes from aten.TARGET(OPERANDS).
-inline onnx::NodeProto of_call(onnx::NodeProto node, const std::string& target, const std::string& operands, const std::string& options = "") {
+inline onnx::NodeProto of_call(onnx::NodeProto node, const std::string& target, const std::string& operands,
+                               const std::string& options = "") {
   add_note(*node.mutable_metadata_props(), "pkg.torch.onnx.fx_node",
            "%" + node.output(0) + " : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands + "), kwargs = {" + options + "})");
   return node;

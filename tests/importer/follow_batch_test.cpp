@@ -41,12 +41,16 @@ void attention(Model& m, std::int64_t batch) {
 // arange(N) as exporters write it: "n"; and "last", an axis.
 void arange(Model& m, const std::string& x) {
   m.add(node("Shape", {x}, {"shape"}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}})).add(node("Squeeze", {"shape"}, {"count"}));
-  m.add(int_tensor("zero", {}, {0})).add(int_tensor("step", {}, {1})).add(node("Range", {"zero", "count", "step"}, {"n"})).add(int_tensor("last", {1}, {-1}));
+  m.add(int_tensor("zero", {}, {0}))
+      .add(int_tensor("step", {}, {1}))
+      .add(node("Range", {"zero", "count", "step"}, {"n"}))
+      .add(int_tensor("last", {1}, {-1}));
 }
 
 // The places "t" [k,axes] that a mask over x, or over its samples, picks: of ones, as PyTorch's exporter finds that out.
 void places_of_ones(Model& m, bool samples) {
-  m.add(int_tensor("one", {1}, {1})).add(node("Shape", {"x"}, {"shape"}, samples ? AttributeList{{"end", std::int64_t{1}}} : AttributeList{}));
+  m.add(int_tensor("one", {1}, {1}))
+      .add(node("Shape", {"x"}, {"shape"}, samples ? AttributeList{{"end", std::int64_t{1}}} : AttributeList{}));
   m.add(node("Expand", {"one", "shape"}, {"ones"})).add(node("NonZero", {"ones"}, {"places"}));
   transpose(m, "places", "t", {1, 0});
 }
@@ -54,23 +58,29 @@ void places_of_ones(Model& m, bool samples) {
 // All samples' rows "f" [N·3,2], and the place "i" [N] of one of each sample's.
 void rows_of_each(Model& m) {
   arange(m, "x");
-  m.add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})).add(node("Gather", {"a", "zero"}, {"i"}, {{"axis", std::int64_t{1}}}));
+  m.add(node("ArgMax", {"x"}, {"a"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}))
+      .add(node("Gather", {"a", "zero"}, {"i"}, {{"axis", std::int64_t{1}}}));
   reshape(m, "x", "f", {-1, 2});
 }
 
 // The tuples (batch, key) [N,1,1,3,2] by which PyTorch's exporter reads a padding mask [N,3].
 void mask_of(Model& m) {
   arange(m, "x");
-  m.add(int_tensor("axes", {3}, {1, 2, 3})).add(node("Unsqueeze", {"n", "axes"}, {"batch"})).add(int_tensor("keys", {1, 1, 1, 3}, {0, 1, 2}));
+  m.add(int_tensor("axes", {3}, {1, 2, 3}))
+      .add(node("Unsqueeze", {"n", "axes"}, {"batch"}))
+      .add(int_tensor("keys", {1, 1, 1, 3}, {0, 1, 2}));
   m.add(node("Max", {"batch", "keys"}, {"most"})).add(node("Shape", {"most"}, {"to"}));
-  for (const std::string part : {"batch", "keys"}) m.add(node("Expand", {part, "to"}, {"e." + part})).add(node("Unsqueeze", {"e." + part, "last"}, {"u." + part}));
+  for (const std::string part : {"batch", "keys"})
+    m.add(node("Expand", {part, "to"}, {"e." + part})).add(node("Unsqueeze", {"e." + part, "last"}, {"u." + part}));
   m.add(node("Concat", {"u.batch", "u.keys"}, {"t"}, {{"axis", std::int64_t{-1}}}));
 }
 
 // A GRU of two units for three features, and perhaps its first state.
 void recurrence(Model& m, const std::string& from, AttributeList attributes, const std::string& state = "", const std::string& to = "y") {
   attributes.push_back({"hidden_size", std::int64_t{2}});
-  m.add(filled_tensor("W", {1, 6, 3})).add(filled_tensor("R", {1, 6, 2})).add(node("GRU", {from, "W", "R", "", "", state}, {to}, attributes));
+  m.add(filled_tensor("W", {1, 6, 3}))
+      .add(filled_tensor("R", {1, 6, 2}))
+      .add(node("GRU", {from, "W", "R", "", "", state}, {to}, attributes));
 }
 
 // Images x [batch,2,4,4], each convolved by filters made from itself: samples are groups of channels.
@@ -260,7 +270,9 @@ TEST(FollowBatch, AWeightHeldTwiceIsOne) {
   Model m;
   m.input("x", "2,2").output("y");
   m.add(float_tensor("c", {2, 2}, {1, 2, 1, 2})).add(filled_tensor("w", {4, 4}));
-  m.add(node("Mul", {"x", "c"}, {"s"})).add(node("Concat", {"s", "c"}, {"j"}, {{"axis", std::int64_t{1}}})).add(node("MatMul", {"j", "w"}, {"y"}));
+  m.add(node("Mul", {"x", "c"}, {"s"}))
+      .add(node("Concat", {"s", "c"}, {"j"}, {{"axis", std::int64_t{1}}}))
+      .add(node("MatMul", {"j", "w"}, {"y"}));
   const ModelFile file = m.parse();
   for (const std::int64_t batch : {1, 2, 4}) {
     const Graph graph = file.graph({.batch = batch});
@@ -284,17 +296,33 @@ TEST(FollowBatch, AWeightHeldTwiceIsOne) {
 // A token that is expanded to the samples and laid beside them in two ways, and one that is expanded to each of their frames.
 TEST(FollowBatch, ATokenExpandedOnceIsReadTwice) {
   Model m;
-  m.input("x", "N,3,3,2").output("y").add(filled_tensor("t", {1, 1, 2})).add(int_tensor("rest", {2}, {3, 2})).add(int_tensor("one", {1}, {1})).add(int_tensor("two", {1}, {2}));
-  m.add(node("Shape", {"x"}, {"n"}, {{"end", std::int64_t{1}}})).add(node("Concat", {"n", "rest"}, {"s"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"t", "s"}, {"e"}));
+  m.input("x", "N,3,3,2")
+      .output("y")
+      .add(filled_tensor("t", {1, 1, 2}))
+      .add(int_tensor("rest", {2}, {3, 2}))
+      .add(int_tensor("one", {1}, {1}))
+      .add(int_tensor("two", {1}, {2}));
+  m.add(node("Shape", {"x"}, {"n"}, {{"end", std::int64_t{1}}}))
+      .add(node("Concat", {"n", "rest"}, {"s"}, {{"axis", std::int64_t{0}}}))
+      .add(node("Expand", {"t", "s"}, {"e"}));
   m.add(int_tensor("s1", {4}, {1, 3, 1, 1})).add(int_tensor("s2", {4}, {1, 1, 3, 1}));
-  m.add(node("Unsqueeze", {"e", "one"}, {"u1"})).add(node("Expand", {"u1", "s1"}, {"e1"})).add(node("Unsqueeze", {"e", "two"}, {"u2"})).add(node("Expand", {"u2", "s2"}, {"e2"}));
+  m.add(node("Unsqueeze", {"e", "one"}, {"u1"}))
+      .add(node("Expand", {"u1", "s1"}, {"e1"}))
+      .add(node("Unsqueeze", {"e", "two"}, {"u2"}))
+      .add(node("Expand", {"u2", "s2"}, {"e2"}));
   m.add(node("Concat", {"e1", "e2", "x"}, {"y"}, {{"axis", std::int64_t{-1}}}));
   EXPECT_EQ(shape_of(m.graph(5), "y"), (Shape{5, 3, 3, 6}));
 }
 TEST(FollowBatch, ATokenExpandedToFramesOfSamples) {
   Model m;
-  m.input("x", "N,4,3,2").output("y").add(filled_tensor("t", {1, 1, 2})).add(int_tensor("rest", {2}, {1, 2})).add(int_tensor("four", {1}, {4}));
-  m.add(node("Shape", {"x"}, {"n"}, {{"end", std::int64_t{1}}})).add(node("Mul", {"n", "four"}, {"frames"})).add(node("Concat", {"frames", "rest"}, {"s"}, {{"axis", std::int64_t{0}}}));
+  m.input("x", "N,4,3,2")
+      .output("y")
+      .add(filled_tensor("t", {1, 1, 2}))
+      .add(int_tensor("rest", {2}, {1, 2}))
+      .add(int_tensor("four", {1}, {4}));
+  m.add(node("Shape", {"x"}, {"n"}, {{"end", std::int64_t{1}}}))
+      .add(node("Mul", {"n", "four"}, {"frames"}))
+      .add(node("Concat", {"frames", "rest"}, {"s"}, {{"axis", std::int64_t{0}}}));
   reshape(m, "x", "r", {-1, 3, 2});
   m.add(node("Expand", {"t", "s"}, {"e"})).add(node("Concat", {"e", "r"}, {"c"}, {{"axis", std::int64_t{1}}}));
   reshape(m, "c", "y", {-1, 4, 4, 2});

@@ -7,7 +7,8 @@
 namespace tandem::test {
 namespace {
 
-onnx::TensorProto half_tensor(const std::string& name, DType dtype, const std::vector<std::int64_t>& dims, const std::vector<float>& values) {
+onnx::TensorProto half_tensor(const std::string& name, DType dtype, const std::vector<std::int64_t>& dims,
+                              const std::vector<float>& values) {
   const Tensor t = Tensor::of<float>(Shape(dims), values).cast(dtype);
   onnx::TensorProto proto;
   proto.set_name(name);
@@ -34,7 +35,9 @@ TEST_P(Halves, AreTrainedInFloat32) {
   for (const Value& v : graph.values) EXPECT_EQ(v.type.dtype, DType::float32) << v.name;
   EXPECT_EQ(graph[*graph.find("w")].data->to_doubles(), (std::vector<double>{1, 2, 3, 4}));
   ASSERT_FALSE(graph.warnings.empty());
-  EXPECT_NE(concat(graph.warnings[0], graph.warnings.back()).find(concat("in ", GetParam(), ": they are trained in float32 and written back in ", GetParam())), std::string::npos);
+  EXPECT_NE(concat(graph.warnings[0], graph.warnings.back())
+                .find(concat("in ", GetParam(), ": they are trained in float32 and written back in ", GetParam())),
+            std::string::npos);
   EXPECT_EQ(m.parse().tensors()[0].type.dtype, GetParam());
   const Graph kept = m.parse().graph({.batch = 4, .keep_halves = true});
   EXPECT_EQ(kept[*kept.find("w")].type.dtype, GetParam());
@@ -54,7 +57,8 @@ TEST_P(Halves, AreWrittenBackInTheirType) {
   EXPECT_EQ(proto.SerializeAsString(), m.proto.SerializeAsString());
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Halves, testing::Values(DType::float16, DType::bfloat16), [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, Halves, testing::Values(DType::float16, DType::bfloat16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 // A table of sines stays one when it is rounded.
 TEST(HalvesInTables, AreFoundForWhatTheyAre) {
@@ -63,7 +67,10 @@ TEST(HalvesInTables, AreFoundForWhatTheyAre) {
     for (int i = 0; i < 12; ++i)
       for (int j = 0; j < 4; ++j) sines.push_back(std::sin(static_cast<float>(i) / static_cast<float>(1 << j)));
     Model m(20, 9);
-    m.input("x", "N,12,4", static_cast<int>(dtype)).output("y").add(half_tensor("p", dtype, {12, 4}, sines)).add(half_tensor("w", dtype, {4, 1}, {1, 2, -3, 5}));
+    m.input("x", "N,12,4", static_cast<int>(dtype))
+        .output("y")
+        .add(half_tensor("p", dtype, {12, 4}, sines))
+        .add(half_tensor("w", dtype, {4, 1}, {1, 2, -3, 5}));
     m.add(node("Add", {"x", "p"}, {"s"})).add(node("MatMul", {"s", "w"}, {"y"}));
     EXPECT_EQ(m.parse().tensors()[0].holding, Holding::constant) << name_of(dtype);
   }
@@ -72,11 +79,15 @@ TEST(HalvesInTables, AreFoundForWhatTheyAre) {
 TEST(HalfTwins, AreTold) {
   const std::vector<float> values{1, 2, -3, 5};
   Model m;
-  m.input("x", "N,2", onnx::TensorProto::FLOAT16).output("y").add(half_tensor("v", DType::float16, {2, 2}, values)).add(half_tensor("w", DType::float16, {2, 2}, values));
+  m.input("x", "N,2", onnx::TensorProto::FLOAT16)
+      .output("y")
+      .add(half_tensor("v", DType::float16, {2, 2}, values))
+      .add(half_tensor("w", DType::float16, {2, 2}, values));
   m.add(node("MatMul", {"x", "v"}, {"h"})).add(node("MatMul", {"h", "w"}, {"y"}));
   const Graph graph = m.graph(2);
-  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("equal values that are trained apart: v=w"); }))
-      << testing::PrintToString(graph.warnings);
+  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) {
+    return s.starts_with("equal values that are trained apart: v=w");
+  })) << testing::PrintToString(graph.warnings);
 }
 
 }  // namespace

@@ -70,7 +70,11 @@ TEST(Hostile, OperandsOfEveryOperator) {
             for (int k = 0; k < inputs; ++k) in.emplace_back(k == blank ? "" : k == 0 ? first : kinds[k]);
             for (int k = 0; k < outputs; ++k) out.push_back(concat("y", k));
             Model m(op.since.back());
-            m.input("x", "N,4").output("z").add(filled_tensor("w", {4, 4})).add(int_tensor("i", {2}, {0, 1})).add(int_tensor("s", {1}, {1}));
+            m.input("x", "N,4")
+                .output("z")
+                .add(filled_tensor("w", {4, 4}))
+                .add(int_tensor("i", {2}, {0, 1}))
+                .add(int_tensor("s", {1}, {1}));
             m.add(node(std::string(op.name), in, out)).add(node("MatMul", {"x", "w"}, {"p"})).add(node("Add", {"p", "y0"}, {"z"}));
             for (int k = 1; k < outputs; ++k) m.output(concat("y", k));
             refused += !m.report({.batch = 2}).empty();

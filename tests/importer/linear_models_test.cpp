@@ -26,7 +26,8 @@ onnx::AttributeProto strings(const char* name, std::initializer_list<const char*
   return a;
 }
 
-onnx::NodeProto classifier(const List& coefficients, const List& intercepts, const std::string& post, const std::vector<std::int64_t>& labels) {
+onnx::NodeProto classifier(const List& coefficients, const List& intercepts, const std::string& post,
+                           const std::vector<std::int64_t>& labels) {
   AttributeList a{{"coefficients", coefficients}, {"intercepts", intercepts}, {"post_transform", post}};
   if (!labels.empty()) a.push_back({"classlabels_ints", labels});
   onnx::NodeProto n = node("LinearClassifier", {"x"}, {"label", "y"}, a, ml);
@@ -82,7 +83,8 @@ TEST(LinearModels, MirroredRowsAreOneWeight) {
   EXPECT_EQ(shape_of(graph, "c.coefficients"), (Shape{1, 3}));
   const std::vector<std::string> ops = ops_of(graph);
   EXPECT_NE(std::find(ops.begin(), ops.end(), "Softmax"), ops.end()) << "scores of two classes";
-  const onnx::ModelProto out = written(m, {{"c.coefficients", Tensor::of<float>({1, 3}, {4, 5, 6})}, {"c.intercepts", Tensor::of<float>({1}, {7})}});
+  const onnx::ModelProto out =
+      written(m, {{"c.coefficients", Tensor::of<float>({1, 3}, {4, 5, 6})}, {"c.intercepts", Tensor::of<float>({1}, {7})}});
   EXPECT_EQ(floats_of(out, "coefficients"), (List{-4, -5, -6, 4, 5, 6}));
   EXPECT_EQ(floats_of(out, "intercepts"), (List{-7, 7}));
 }
@@ -91,7 +93,11 @@ TEST(LinearModels, LabelsThatAreStringsGo) {
   Model m = table();
   onnx::NodeProto n = classifier({1, 2, 3, 4, 5, 6, 7, 8, 9}, {0.5F, 1, 2}, "SOFTMAX", {});
   *n.add_attribute() = strings("classlabels_strings", {"a", "b", "c"});
-  m.output("name").output("map").add(n).add(node("Identity", {"label"}, {"name"})).add(node("Normalizer", {"y"}, {"p"}, {{"norm", std::string("L1")}}, ml));
+  m.output("name")
+      .output("map")
+      .add(n)
+      .add(node("Identity", {"label"}, {"name"}))
+      .add(node("Normalizer", {"y"}, {"p"}, {{"norm", std::string("L1")}}, ml));
   m.add(node("ZipMap", {"p"}, {"map"}, {}, ml));
   const Graph graph = m.graph(2);
   ASSERT_EQ(graph.outputs.size(), 1U);
@@ -102,8 +108,14 @@ TEST(LinearModels, LabelsThatAreStringsGo) {
 // As scikit-learn's converter writes an MLP of two classes.
 TEST(LinearModels, SigmoidBesideItsRestIsASoftmax) {
   Model m = table();
-  m.output("y").add(filled_tensor("w", {3, 1})).add(float_tensor("one", {}, {1})).add(node("Scaler", {"x"}, {"s"}, {{"offset", List{1}}, {"scale", List{2}}}, ml));
-  m.add(node("MatMul", {"s", "w"}, {"score"})).add(node("Sigmoid", {"score"}, {"p"})).add(node("Sub", {"one", "p"}, {"q"})).add(node("Concat", {"q", "p"}, {"y"}, {{"axis", std::int64_t{1}}}));
+  m.output("y")
+      .add(filled_tensor("w", {3, 1}))
+      .add(float_tensor("one", {}, {1}))
+      .add(node("Scaler", {"x"}, {"s"}, {{"offset", List{1}}, {"scale", List{2}}}, ml));
+  m.add(node("MatMul", {"s", "w"}, {"score"}))
+      .add(node("Sigmoid", {"score"}, {"p"}))
+      .add(node("Sub", {"one", "p"}, {"q"}))
+      .add(node("Concat", {"q", "p"}, {"y"}, {{"axis", std::int64_t{1}}}));
   const std::vector<std::string> ops = ops_of(m.graph(2));
   EXPECT_EQ(ops.back(), "Softmax");
   EXPECT_EQ(std::find(ops.begin(), ops.end(), "Sigmoid"), ops.end());

@@ -48,7 +48,10 @@ constexpr const char* folded_from = "pkg.onnxscript.optimizer.folded_from";
 // x + permute of a module with a table; the note says what `permute` was computed from.
 Model biased(const Case& c) {
   Model m;
-  m.input("x", c.batch + ",5,4,4").output("y").add(float_tensor("permute", {heads, words, words}, biases(c.of))).add(float_tensor("own", {1}, {0.3F}));
+  m.input("x", c.batch + ",5,4,4")
+      .output("y")
+      .add(float_tensor("permute", {heads, words, words}, biases(c.of)))
+      .add(float_tensor("own", {1}, {0.3F}));
   m.add(node("Mul", {"x", "own"}, {"h"})).add(node("Add", {"h", "permute"}, {"y"}));
   note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
        "p_own: PARAMETER target='own'\np_table_weight: PARAMETER target='table.weight'\np_index: PARAMETER target='index'\n");
@@ -83,9 +86,13 @@ TEST(LookedUp, EqualRowsAreOneParameter) {
     EXPECT_TRUE(w.trainable);
     EXPECT_EQ(w.type.shape.rank() == 2, c.one) << w.type.shape.rank();
     EXPECT_EQ(shape_of(graph, "y"), (Shape{c.batch == "N" ? 2 : std::stoi(c.batch), heads, words, words}));
-    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) {
-                return s.starts_with("the exporter looked up 'permute' in 'table.weight': its ") && s.find("torch.onnx.export(..., optimize=False) keeps parameters") != s.npos;
-              }), c.one) << testing::PrintToString(graph.warnings);
+    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                          [](const std::string& s) {
+                            return s.starts_with("the exporter looked up 'permute' in 'table.weight': its ") &&
+                                   s.find("torch.onnx.export(..., optimize=False) keeps parameters") != s.npos;
+                          }),
+              c.one)
+        << testing::PrintToString(graph.warnings);
   }
 }
 
@@ -130,7 +137,8 @@ TEST(LookedUp, EveryPlaceIsWrittenWithItsRow) {
   const ModelFile written = ModelFile::read(folder / "out.onnx", {.constant = {"permute", "v"}});
   const Graph fixed = written.graph({.batch = 2});
   const std::vector<float> wanted = biases([](std::int64_t d, std::int64_t h) { return static_cast<float>(100 * d + h); });
-  for (const char* name : {"permute", "v"}) EXPECT_EQ(fixed[*fixed.find(name)].data->to_doubles(), std::vector<double>(wanted.begin(), wanted.end())) << name;
+  for (const char* name : {"permute", "v"})
+    EXPECT_EQ(fixed[*fixed.find(name)].data->to_doubles(), std::vector<double>(wanted.begin(), wanted.end())) << name;
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ TEST_P(ReplaceHead, HasFiveClassesOrSaysWhyNot) {
     EXPECT_TRUE(v.trainable || !head) << v.name;
   }
   ASSERT_FALSE(graph.warnings.empty());
-  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& w) { return w.find("now has 5 classes, 7 before") != std::string::npos; }));
+  EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                          [](const std::string& w) { return w.find("now has 5 classes, 7 before") != std::string::npos; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, ReplaceHead, testing::ValuesIn(rows), [](const auto& info) { return info.param.name; });
@@ -118,7 +119,8 @@ TEST(ReplaceHeadExport, IsTheTemplateWithAnotherHead) {
   const ModelFile file = ModelFile::parse(m.bytes(), {}, five_classes());
   EXPECT_NE(file.fingerprint(), m.parse().fingerprint());
   EXPECT_THROW(file.write(folder / "none.onnx", {}), Error);  // the head has no values yet
-  file.write(folder / "y.onnx", {{"w", Tensor(TensorType{DType::float32, Shape{192, 5}})}, {"b", Tensor(TensorType{DType::float32, Shape{5}})}});
+  file.write(folder / "y.onnx",
+             {{"w", Tensor(TensorType{DType::float32, Shape{192, 5}})}, {"b", Tensor(TensorType{DType::float32, Shape{5}})}});
   onnx::ModelProto out;
   ASSERT_TRUE(out.ParseFromString(read_whole(folder / "y.onnx")));
   EXPECT_EQ(out.graph().output(0).type().tensor_type().shape().dim(1).dim_value(), 5);

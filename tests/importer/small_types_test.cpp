@@ -13,8 +13,9 @@
 namespace tandem::test {
 namespace {
 
-constexpr DType all_small[] = {DType::float8e4m3fn, DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz, DType::uint4,      DType::int4,
-                               DType::float4e2m1,   DType::float8e8m0,     DType::uint2,      DType::int2,           DType::float6e2m3, DType::float6e3m2};
+constexpr DType all_small[] = {DType::float8e4m3fn, DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz,
+                               DType::uint4,        DType::int4,           DType::float4e2m1, DType::float8e8m0,
+                               DType::uint2,        DType::int2,           DType::float6e2m3, DType::float6e3m2};
 
 onnx::TensorProto tensor(const std::string& name, DType type, const std::vector<std::int64_t>& dims) {
   onnx::TensorProto proto = dims_only(name, dims);
@@ -56,8 +57,10 @@ TEST_P(SmallTensors, AreWrittenAsTheyWereRead) {
     const std::vector<double> values = t.to_doubles();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const unsigned code = field(bytes, i, bits);
-      const double wanted = is_small_integer(type) ? number_of(low_bits(code, type), type) : number_of(static_cast<std::uint8_t>(code), type);
-      EXPECT_TRUE(values[i] == wanted || (std::isnan(values[i]) && std::isnan(wanted))) << i << " of " << n << ": " << values[i] << ", expected " << wanted;
+      const double wanted =
+          is_small_integer(type) ? number_of(low_bits(code, type), type) : number_of(static_cast<std::uint8_t>(code), type);
+      EXPECT_TRUE(values[i] == wanted || (std::isnan(values[i]) && std::isnan(wanted)))
+          << i << " of " << n << ": " << values[i] << ", expected " << wanted;
     }
     onnx::TensorProto again = tensor("t", type, {n});
     store(t, DataForm::raw, again);
@@ -77,7 +80,10 @@ TEST_P(SmallTensors, AreWrittenAsTheyWereRead) {
 TEST_P(SmallTensors, LieInExternalDataAsTheyAre) {
   const DType type = GetParam();
   const auto length = static_cast<std::int64_t>((7 * bits_of(type) + 7) / 8);
-  const auto entries = [&](std::int64_t offset) { return std::vector<std::pair<std::string, std::string>>{{"location", "data"}, {"offset", std::to_string(offset)}, {"length", std::to_string(length)}}; };
+  const auto entries = [&](std::int64_t offset) {
+    return std::vector<std::pair<std::string, std::string>>{
+        {"location", "data"}, {"offset", std::to_string(offset)}, {"length", std::to_string(length)}};
+  };
   std::mt19937 random(2);
   std::string bytes(static_cast<std::size_t>(2 * length), '\0');
   for (char& c : bytes) c = static_cast<char>(random() & 1U);  // no element of any type is infinite or no number
@@ -103,13 +109,17 @@ TEST_P(SmallTensors, LieInExternalDataAsTheyAre) {
     std::size_t offset = 0;
     for (const auto& entry : t.external_data())
       if (entry.key() == "offset") offset = static_cast<std::size_t>(std::stoll(entry.value()));
-    EXPECT_EQ(out.substr(offset, static_cast<std::size_t>(length)), bytes.substr(static_cast<std::size_t>(i * length), static_cast<std::size_t>(length)));
+    EXPECT_EQ(out.substr(offset, static_cast<std::size_t>(length)),
+              bytes.substr(static_cast<std::size_t>(i * length), static_cast<std::size_t>(length)));
     ExternalData data = ExternalData::beside(folder.path());
-    EXPECT_TRUE(std::ranges::equal(tensor_of(t, data)->bytes(), read(raw_tensor("t", type, {7}, bytes.substr(static_cast<std::size_t>(i * length), static_cast<std::size_t>(length)))).bytes()));
+    EXPECT_TRUE(std::ranges::equal(
+        tensor_of(t, data)->bytes(),
+        read(raw_tensor("t", type, {7}, bytes.substr(static_cast<std::size_t>(i * length), static_cast<std::size_t>(length)))).bytes()));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, SmallTensors, testing::ValuesIn(all_small), [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, SmallTensors, testing::ValuesIn(all_small),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace
 }  // namespace tandem::test

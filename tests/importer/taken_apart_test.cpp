@@ -13,12 +13,14 @@ namespace tandem {
 namespace {
 
 // What these expand to is constant where its operands are floats, or counts by them.
-const std::set<std::string_view> made_of_constants{"BitCast", "BlackmanWindow", "Constant", "ConstantOfShape", "HammingWindow", "HannWindow", "IsInf", "MelWeightMatrix", "RandomNormal", "RandomUniform",
-  "Range"};
+const std::set<std::string_view> made_of_constants{"BitCast",       "BlackmanWindow", "Constant", "ConstantOfShape",
+                                                   "HammingWindow", "HannWindow",     "IsInf",    "MelWeightMatrix",
+                                                   "RandomNormal",  "RandomUniform",  "Range"};
 
 bool differentiable(const Operator& op) {
   const bool floats = op.types.empty() || std::ranges::any_of(op.types, [](const OperandType& t) { return t.allowed.has(DType::float32); });
-  return floats && op.inputs.most != 0 && op.differentiate != zero_gradient && (op.differentiate || op.expand) && !made_of_constants.contains(op.name);
+  return floats && op.inputs.most != 0 && op.differentiate != zero_gradient && (op.differentiate || op.expand) &&
+         !made_of_constants.contains(op.name);
 }
 
 TEST(Operators, ThatLetAGradientThroughAreMany) {

@@ -1,5 +1,5 @@
-// Decision trees of scikit-learn's and boosting's exports: they stand in a pipeline as they are, and say what is wrong with their nodes. What they
-// compute is compared with ONNX Runtime's in tests/operators/onnxruntime_cases.py.
+// Decision trees of scikit-learn's and boosting's exports: they stand in a pipeline as they are, and say what is wrong with their nodes.
+// What they compute is compared with ONNX Runtime's in tests/operators/onnxruntime_cases.py.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -27,7 +27,8 @@ void calls(onnx::NodeProto& node, const std::string& operands) {
   entry.set_value("%y : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (" + operands + "), kwargs = {})");
 }
 
-// x * p * w of a module with the parameters p and, where it is given, `other`; `call` is what the second product's note says of its operands.
+// x * p * w of a module with the parameters p and, where it is given, `other`; `call` is what the second product's note says of its
+// operands.
 void signed_products(Model& m, const std::string& other, const std::string& call, const onnx::TensorProto& w) {
   m.add(float_tensor("p", {8}, {1, 2, 3, 4, 5, 6, 7, 9})).add(w).add(node("Mul", {"x", "p"}, {"h"}));
   onnx::NodeProto product = node("Mul", {"h", w.name()}, {"y"});
@@ -39,7 +40,8 @@ void signed_products(Model& m, const std::string& other, const std::string& call
   if (!call.empty()) calls(product, "%h, " + call);
   m.add(product);
   state(m, "p", "PARAMETER");
-  note(m.proto.mutable_graph()->mutable_value_info(m.proto.graph().value_info_size() - 1)->mutable_metadata_props(), "pkg.torch.onnx.original_node_name", "p_p");
+  note(m.proto.mutable_graph()->mutable_value_info(m.proto.graph().value_info_size() - 1)->mutable_metadata_props(),
+       "pkg.torch.onnx.original_node_name", "p_p");
   note(m.proto.mutable_graph()->mutable_metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature",
        "\n# inputs\np_p: PARAMETER target='p'\n" + (other.empty() ? "" : "p_other: PARAMETER target='" + other + "'\n") + "b_w: BUFFER target='w' persistent=True\nx: USER_INPUT\n");
 }
@@ -99,7 +101,9 @@ onnx::TensorProto number(const std::string& name, float value) { return float_te
 
 // A GRU of two units over the eight numbers of x as steps; without a bias or a first state where they have no name.
 void recurrence(Model& m, onnx::TensorProto bias, onnx::TensorProto first) {
-  m.add(int_tensor("s", {3}, {0, 8, 1})).add(node("Reshape", {"x", "s"}, {"r"})).add(node("Transpose", {"r"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
+  m.add(int_tensor("s", {3}, {0, 8, 1}))
+      .add(node("Reshape", {"x", "s"}, {"r"}))
+      .add(node("Transpose", {"r"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
   m.add(float_tensor("W", {1, 6, 1}, drawn(6))).add(float_tensor("R", {1, 6, 2}, drawn(12)));
   for (const onnx::TensorProto* t : {&bias, &first})
     if (!t->name().empty()) m.add(*t);
@@ -114,21 +118,31 @@ void loop(Model& m, const onnx::TensorProto& first, bool handed_on) {
   *body.add_node() = node("Add", {"v", "x"}, {"s"});
   *body.add_node() = node("Identity", {handed_on ? "v" : "s"}, {"v2"});
   for (const char* name : {"c2", "v2", "s"}) body.add_output()->set_name(name);
-  m.add(int_tensor("turns", {}, {2})).add(first).add(node("Loop", {"turns", "", "w"}, {handed_on ? "" : "y", handed_on ? "y" : ""}, {{"body", body}}));
+  m.add(int_tensor("turns", {}, {2}))
+      .add(first)
+      .add(node("Loop", {"turns", "", "w"}, {handed_on ? "" : "y", handed_on ? "y" : ""}, {{"body", body}}));
 }
 
 // x · w, with as many zeros behind each row as `op` makes of w's shape.
 void padded_by_shape(Model& m, const char* op) {
-  m.add(float_tensor("w", {8, 8}, drawn(64))).add(int_tensor("one", {1}, {1})).add(int_tensor("zeros", {3}, {0, 0, 0})).add(node("MatMul", {"x", "w"}, {"h"}));
-  m.add(node(op, {"w"}, {"s"})).add(node("Cast", {"s"}, {"c"}, {{"to", std::int64_t{onnx::TensorProto::INT64}}})).add(node("ReduceSum", {"c"}, {"n"}));
-  m.add(node("Reshape", {"n", "one"}, {"r"})).add(node("Concat", {"zeros", "r"}, {"pads"}, {{"axis", std::int64_t{0}}})).add(node("Pad", {"h", "pads"}, {"y"}));
+  m.add(float_tensor("w", {8, 8}, drawn(64)))
+      .add(int_tensor("one", {1}, {1}))
+      .add(int_tensor("zeros", {3}, {0, 0, 0}))
+      .add(node("MatMul", {"x", "w"}, {"h"}));
+  m.add(node(op, {"w"}, {"s"}))
+      .add(node("Cast", {"s"}, {"c"}, {{"to", std::int64_t{onnx::TensorProto::INT64}}}))
+      .add(node("ReduceSum", {"c"}, {"n"}));
+  m.add(node("Reshape", {"n", "one"}, {"r"}))
+      .add(node("Concat", {"zeros", "r"}, {"pads"}, {{"axis", std::int64_t{0}}}))
+      .add(node("Pad", {"h", "pads"}, {"y"}));
 }
 
 // [8,10] of cosines along the rows or along the columns, of frequencies that are none themselves.
 std::vector<float> cosines(bool along_rows) {
   std::vector<float> values;
   for (int row = 0; row < 8; ++row)
-    for (int column = 0; column < 10; ++column) values.push_back(static_cast<float>(std::cos(along_rows ? 0.2 * row * row * column : 0.2 * column * column * row)));
+    for (int column = 0; column < 10; ++column)
+      values.push_back(static_cast<float>(std::cos(along_rows ? 0.2 * row * row * column : 0.2 * column * column * row)));
   return values;
 }
 
@@ -143,16 +157,26 @@ std::vector<float> decays() {
 
 // a + (b - a) * w, where a and b are elements of x·p, or b of something else.
 void interpolation(Model& m, const std::vector<float>& shares, bool of_one) {
-  m.add(vector_of(drawn(8), "p")).add(node("Mul", {"x", "p"}, {"h"})).add(vector_of(shares)).add(int_tensor("i", {4}, {0, 1, 2, 3})).add(int_tensor("j", {4}, {1, 2, 3, 4}));
-  m.add(node("Gather", {"h", "i"}, {"a"}, {{"axis", std::int64_t{1}}})).add(node("Gather", {of_one ? "h" : "x", "j"}, {"b"}, {{"axis", std::int64_t{1}}}));
+  m.add(vector_of(drawn(8), "p"))
+      .add(node("Mul", {"x", "p"}, {"h"}))
+      .add(vector_of(shares))
+      .add(int_tensor("i", {4}, {0, 1, 2, 3}))
+      .add(int_tensor("j", {4}, {1, 2, 3, 4}));
+  m.add(node("Gather", {"h", "i"}, {"a"}, {{"axis", std::int64_t{1}}}))
+      .add(node("Gather", {of_one ? "h" : "x", "j"}, {"b"}, {{"axis", std::int64_t{1}}}));
   m.add(node("Sub", {"b", "a"}, {"d"})).add(node("Mul", {"d", "w"}, {"s"})).add(node("Add", {"a", "s"}, {"y"}));
   state(m, "p", "PARAMETER");
 }
 
 // The Fourier transform of x + i·w.
 void transform(Model& m, const std::vector<float>& values) {
-  m.add(float_tensor("w", {1, 8, 1}, values)).add(int_tensor("last", {1}, {2})).add(node("Unsqueeze", {"x", "last"}, {"r"})).add(node("Shape", {"r"}, {"s"}));
-  m.add(node("Expand", {"w", "s"}, {"i"})).add(node("Concat", {"r", "i"}, {"c"}, {{"axis", std::int64_t{-1}}})).add(node("DFT", {"c"}, {"y"}, {{"axis", std::int64_t{1}}}));
+  m.add(float_tensor("w", {1, 8, 1}, values))
+      .add(int_tensor("last", {1}, {2}))
+      .add(node("Unsqueeze", {"x", "last"}, {"r"}))
+      .add(node("Shape", {"r"}, {"s"}));
+  m.add(node("Expand", {"w", "s"}, {"i"}))
+      .add(node("Concat", {"r", "i"}, {"c"}, {{"axis", std::int64_t{-1}}}))
+      .add(node("DFT", {"c"}, {"y"}, {{"axis", std::int64_t{1}}}));
 }
 
 // clang-format off
@@ -329,7 +353,8 @@ TEST_P(WeightRule, Decides) {
   m.input("x", "N,8").output("y");
   row.build(m);
   const ModelFile file = ModelFile::parse(m.bytes(), {}, row.options);
-  const auto found = std::find_if(file.tensors().begin(), file.tensors().end(), [&](const TemplateTensor& t) { return t.name == row.tensor; });
+  const auto found =
+      std::find_if(file.tensors().begin(), file.tensors().end(), [&](const TemplateTensor& t) { return t.name == row.tensor; });
   ASSERT_NE(found, file.tensors().end());
   EXPECT_EQ(name_of(found->holding), name_of(row.holding)) << found->reason;
   EXPECT_NE(found->reason.find(row.reason), std::string::npos) << found->reason;
@@ -338,7 +363,9 @@ TEST_P(WeightRule, Decides) {
   const bool said = std::any_of(file.tensors().begin(), file.tensors().end(), [](const TemplateTensor& t) { return !t.certain; });
   if (!problems.empty()) return;
   const Graph graph = file.graph({.batch = 2});
-  EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("by rule, not by the file: "); }), said);
+  EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                        [](const std::string& s) { return s.starts_with("by rule, not by the file: "); }),
+            said);
   bool trainable = false;
   for (const Value& v : graph.values) trainable = trainable || (v.name == row.tensor && v.trainable);
   EXPECT_EQ(trainable, row.holding == Holding::trained);
@@ -352,8 +379,12 @@ TEST(Signature, ParametersThatTheFileDoesNotHoldAreTold) {
     signed_products(m, missing ? "scale" : "", "%exp", vector_of(drawn(8)));
     const Graph graph = m.graph(2);
     EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
-                          [](const std::string& s) { return s.starts_with("the model's parameters 'scale' stand nowhere in the file") && s.find("'w', what may have come of it") != s.npos; }),
-              missing) << testing::PrintToString(graph.warnings);
+                          [](const std::string& s) {
+                            return s.starts_with("the model's parameters 'scale' stand nowhere in the file") &&
+                                   s.find("'w', what may have come of it") != s.npos;
+                          }),
+              missing)
+        << testing::PrintToString(graph.warnings);
   }
 }
 
@@ -364,16 +395,22 @@ TEST(Signature, WhatTheExporterNotesAsComputedFromParametersIsTold) {
     signed_products(m, "scale", call, vector_of(drawn(8)));
     computed_from(m, "w", "['scale', 'val_3']");
     const Graph graph = m.graph(2);
-    EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'w' from 'scale': what it computed is trained as it stands"); }))
-        << testing::PrintToString(graph.warnings);
-    EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the model's parameters"); })) << testing::PrintToString(graph.warnings);
+    EXPECT_TRUE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) {
+      return s.starts_with("the exporter computed 'w' from 'scale': what it computed is trained as it stands");
+    })) << testing::PrintToString(graph.warnings);
+    EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) {
+      return s.starts_with("the model's parameters");
+    })) << testing::PrintToString(graph.warnings);
   }
 }
 
 // A layer's matrix that the exporter turned is what PyTorch trains; not so what a call on the way computed, or the reading call itself.
 TEST(Signature, AMatrixThatIsOnlyTurnedIsNotTold) {
-  for (const auto& [call, note, told] : {std::tuple("%x, %p_other", "['other']", false), {"%x, %exp", "['exp', 'other']", true}, {"%x, %p_other", "['other', 'val_3']", false},
-                                         {"%x, %view", "['other', 'view', 'val_3']", false}, {"%x, %p_other), kwargs = {alpha: 2", "['other', 'val_3']", true}}) {
+  for (const auto& [call, note, told] : {std::tuple("%x, %p_other", "['other']", false),
+                                         {"%x, %exp", "['exp', 'other']", true},
+                                         {"%x, %p_other", "['other', 'val_3']", false},
+                                         {"%x, %view", "['other', 'view', 'val_3']", false},
+                                         {"%x, %p_other), kwargs = {alpha: 2", "['other', 'val_3']", true}}) {
     SCOPED_TRACE(testing::Message() << call << ' ' << note);
     Model m;
     m.input("x", "N,8").output("y").output("z");
@@ -383,7 +420,9 @@ TEST(Signature, AMatrixThatIsOnlyTurnedIsNotTold) {
     m.add(float_tensor("val_4", {8, 4}, drawn(32))).add(product);
     computed_from(m, "val_4", note);
     const Graph graph = m.graph(2);
-    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("the exporter computed 'val_4' from 'other'"); }), told)
+    EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                          [](const std::string& s) { return s.starts_with("the exporter computed 'val_4' from 'other'"); }),
+              told)
         << testing::PrintToString(graph.warnings);
   }
 }
@@ -398,7 +437,9 @@ TEST(WeightOptions, ThatContradictTheModelAreRefused) {
   Model m;
   m.input("x", "N,8").output("y").add(float_tensor("w", {8, 8}, drawn(64))).add(float_tensor("v", {8, 4}, drawn(32)));
   m.add(vector_of(drawn(8), "b")).add(number("top", 6)).add(vector_of(drawn(8), "mean")).add(filled_tensor("one", {8}, 1));
-  m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Clip", {"h", "", "top"}, {"c"})).add(node("BatchNormalization", {"c", "one", "b", "mean", "one"}, {"n"}));
+  m.add(node("MatMul", {"x", "w"}, {"h"}))
+      .add(node("Clip", {"h", "", "top"}, {"c"}))
+      .add(node("BatchNormalization", {"c", "one", "b", "mean", "one"}, {"n"}));
   m.add(number("share", 0.5F)).add(node("MatMul", {"n", "v"}, {"p"})).add(node("Dropout", {"p", "share"}, {"y"}));
   const Refused refused[] = {
       {"both", {.trainable = {"w"}, .constant = {"w"}}, "'w' is named by option constant 'w' too"},
@@ -428,8 +469,13 @@ Model merged() {
   std::vector<float> turned;
   for (std::size_t c = 0; c < 8; ++c)
     for (std::size_t r = 0; r < 16; ++r) turned.push_back(drawn(128)[r * 8 + c]);
-  m.add(float_tensor("head", {8, 16}, turned)).add(filled_tensor("one", {8}, 1)).add(filled_tensor("zero", {8}, 0)).add(float_tensor("w", {8, 8}, drawn(64)));
-  m.add(node("Gather", {"e", "i"}, {"a"})).add(node("LayerNormalization", {"a", "one", "zero"}, {"b"})).add(node("MatMul", {"b", "w"}, {"c"}));
+  m.add(float_tensor("head", {8, 16}, turned))
+      .add(filled_tensor("one", {8}, 1))
+      .add(filled_tensor("zero", {8}, 0))
+      .add(float_tensor("w", {8, 8}, drawn(64)));
+  m.add(node("Gather", {"e", "i"}, {"a"}))
+      .add(node("LayerNormalization", {"a", "one", "zero"}, {"b"}))
+      .add(node("MatMul", {"b", "w"}, {"c"}));
   return m.add(node("LayerNormalization", {"c", "one", "zero"}, {"d"})).add(node("MatMul", {"d", "head"}, {"y"}));
 }
 
@@ -441,7 +487,8 @@ std::string said(const Graph& graph, const std::string& begin) {
 
 TEST(MergedTensors, AreToldApart) {
   const Graph graph = merged().graph(2);
-  EXPECT_NE(said(graph, "read by several nodes").find("all values alike: one, zero; taken for merged by the exporter"), std::string::npos) << testing::PrintToString(graph.warnings);
+  EXPECT_NE(said(graph, "read by several nodes").find("all values alike: one, zero; taken for merged by the exporter"), std::string::npos)
+      << testing::PrintToString(graph.warnings);
   for (const char* name : {"one@2", "zero@2"}) EXPECT_TRUE(graph.find(name)) << name;
 }
 
@@ -449,13 +496,15 @@ TEST(MergedTensors, OfALayerThatIsUsedTwiceStayOne) {
   Model m = merged();
   m.add(node("MatMul", {"d", "w"}, {"again"})).add(node("LayerNormalization", {"again", "one", "zero"}, {"z"})).output("z");
   const Graph graph = m.graph(2);
-  EXPECT_NE(said(graph, "read by several nodes").find("'one' (3 times), 'zero' (3 times), 16 values"), std::string::npos) << testing::PrintToString(graph.warnings);
+  EXPECT_NE(said(graph, "read by several nodes").find("'one' (3 times), 'zero' (3 times), 16 values"), std::string::npos)
+      << testing::PrintToString(graph.warnings);
   EXPECT_FALSE(graph.find("one@2"));
 }
 
 TEST(MergedTensors, AreTold) {
   const Graph graph = ModelFile::parse(merged().bytes(), {}, {.untie = {"none"}}).graph({.batch = 2});
-  EXPECT_NE(said(graph, "read by several nodes").find("'one' (2 times), 'zero' (2 times), 16 values"), std::string::npos) << testing::PrintToString(graph.warnings);
+  EXPECT_NE(said(graph, "read by several nodes").find("'one' (2 times), 'zero' (2 times), 16 values"), std::string::npos)
+      << testing::PrintToString(graph.warnings);
   EXPECT_NE(said(graph, "equal values that are trained apart").find("e=head"), std::string::npos) << testing::PrintToString(graph.warnings);
 }
 
@@ -502,7 +551,10 @@ TEST(TiedTensors, CopiesOfAParameterThatTheFileDoesNotHoldAreOne) {
     m.input("x", "N,8").output("y").add(vector_of(drawn(8), "p"));
     m.add(float_tensor("a", {8, 8}, drawn(64))).add(float_tensor("b", {8, 8}, drawn(64)));
     m.add(int_tensor("s", {2}, {-1, 8})).add(int_tensor("t", {2}, {-1, 8}));  // of the parameter's shape
-    m.add(node("Mul", {"x", "p"}, {"h"})).add(node("MatMul", {"h", "a"}, {"i"})).add(node("Reshape", {"i", "s"}, {"j"})).add(node("MatMul", {"j", "b"}, {"k"}));
+    m.add(node("Mul", {"x", "p"}, {"h"}))
+        .add(node("MatMul", {"h", "a"}, {"i"}))
+        .add(node("Reshape", {"i", "s"}, {"j"}))
+        .add(node("MatMul", {"j", "b"}, {"k"}));
     m.add(node("Reshape", {"k", "t"}, {"y"}));
     auto& entry = *m.proto.mutable_graph()->add_metadata_props();
     entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
@@ -574,7 +626,12 @@ TEST(TiedTensors, FollowTransposedAndAreBothWritten) {
 
 TEST(Outline, ShowsWhatItCanOfAModelThatCannotBeUsed) {
   Model m;
-  m.input("x", "N,8").output("y").add(float_tensor("w", {8, 4}, drawn(32))).add(node("MatMul", {"x", "w"}, {"h"})).add(node("NoSuchOperator", {"h"}, {"g"})).add(node("Relu", {"g"}, {"y"}));
+  m.input("x", "N,8")
+      .output("y")
+      .add(float_tensor("w", {8, 4}, drawn(32)))
+      .add(node("MatMul", {"x", "w"}, {"h"}))
+      .add(node("NoSuchOperator", {"h"}, {"g"}))
+      .add(node("Relu", {"g"}, {"y"}));
   const std::vector<OutlineNode> nodes = m.parse().outline({.batch = 2});
   ASSERT_EQ(nodes.size(), 3U);
   EXPECT_EQ(nodes[0].output->shape, (Shape{2, 4}));

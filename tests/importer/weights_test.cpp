@@ -62,7 +62,9 @@ TEST_P(Weight, IsJudgedByItsUse) {
   const Graph graph = m.graph(2);
   EXPECT_EQ(graph.inputs.size(), m.proto.graph().input_size() - (GetParam().name == "listed_as_input" ? 1U : 0U));
   const bool of_classes = GetParam().name.starts_with("class_weights");
-  EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) { return s.starts_with("'w' weighs the classes of a loss"); }), of_classes);
+  EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
+                        [](const std::string& s) { return s.starts_with("'w' weighs the classes of a loss"); }),
+            of_classes);
   const Value* w = nullptr;
   for (const Value& v : graph.values)
     if (v.name == "w" || v.name.ends_with("/w")) w = &v;

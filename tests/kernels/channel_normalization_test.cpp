@@ -66,7 +66,12 @@ class ChannelNormalization : public testing::TestWithParam<Row> {
   std::vector<Buffer> run_both(int threads) {
     const Row& row = GetParam();
     const Layout layout(row.layout);
-    KernelRequest request{"BatchNormalizationTraining", &attributes, {image(layout), channel(), channel()}, {image(), channel(), channel(), operand(DType::uint8, {0})}, {.threads = threads}, {}};
+    KernelRequest request{"BatchNormalizationTraining",
+                          &attributes,
+                          {image(layout), channel(), channel()},
+                          {image(), channel(), channel(), operand(DType::uint8, {0})},
+                          {.threads = threads},
+                          {}};
     if (row.adds) request.inputs.push_back(image(layout));
     const auto forward = native::describe_channel_normalization(request);
     if (forward.empty()) {
@@ -84,7 +89,12 @@ class ChannelNormalization : public testing::TestWithParam<Row> {
     results.pop_back();
 
     const bool masked = row.adds && !activation().empty();
-    KernelRequest back{"BatchNormalizationBackward", &attributes, {image(layout), image(), channel(), channel(), channel(), channel(), opaque.operand()}, {image(), channel(), channel()}, {.threads = threads}, {}};
+    KernelRequest back{"BatchNormalizationBackward",
+                       &attributes,
+                       {image(layout), image(), channel(), channel(), channel(), channel(), opaque.operand()},
+                       {image(), channel(), channel()},
+                       {.threads = threads},
+                       {}};
     back.inputs.push_back(masked ? image(layout) : Operand{});
     if (row.sums) back.inputs.push_back(image());
     if (masked) back.outputs.push_back(image());
@@ -148,7 +158,9 @@ TEST_P(ChannelNormalization, BitsDoNotDependOnThreads) {
   std::vector<Buffer> one = run_both(1);
   std::vector<Buffer> three = run_both(3);
   ASSERT_EQ(three.size(), one.size());
-  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(three[i].bytes() == one[i].bytes() && std::equal(three[i].data(), three[i].data() + three[i].bytes(), one[i].data())) << "result " << i;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_TRUE(three[i].bytes() == one[i].bytes() && std::equal(three[i].data(), three[i].data() + three[i].bytes(), one[i].data()))
+        << "result " << i;
 }
 // A Clip away from 0 would fill the padding of a last block.
 TEST(ChannelNormalizations, LeavePaddingAlone) {
@@ -157,15 +169,20 @@ TEST(ChannelNormalizations, LeavePaddingAlone) {
   const auto layout_for = [&](std::int64_t channels) {
     const Shape x{2, channels, 4, 4};
     const Operand channel = operand(DType::float32, {channels}, Layout("a"));
-    const auto found = native::describe_channel_normalization({"BatchNormalizationTraining", &attributes, {operand(DType::float32, x, Layout("aBcd16b")), channel, channel},
-                                                               {operand(DType::float32, x), channel, channel, operand(DType::uint8, {0})}, {.threads = 2}, {}});
+    const auto found = native::describe_channel_normalization({"BatchNormalizationTraining",
+                                                               &attributes,
+                                                               {operand(DType::float32, x, Layout("aBcd16b")), channel, channel},
+                                                               {operand(DType::float32, x), channel, channel, operand(DType::uint8, {0})},
+                                                               {.threads = 2},
+                                                               {}});
     return found.empty() ? "none" : found[0].inputs[0].layout.tag();
   };
   EXPECT_EQ(layout_for(32), "aBcd16b");
   EXPECT_EQ(layout_for(20), "acdb");
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ChannelNormalization, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Rows, ChannelNormalization, testing::ValuesIn(rows),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tandem::dense_tests

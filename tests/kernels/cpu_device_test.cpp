@@ -54,7 +54,8 @@ TEST(CpuDevice, SubnormalsAreZero) {
 
 TEST(CpuDevice, MemoryIsZeroedAlignedAndNoMoreThanAsked) {
   const auto device = cpu_backend().open(0, {});
-  for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4096}, std::int64_t{(5 << 20) + 12345}, std::int64_t{64} << 20}) {
+  for (const std::int64_t bytes :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{4096}, std::int64_t{(5 << 20) + 12345}, std::int64_t{64} << 20}) {
     const std::int64_t before = resident_bytes();
     std::byte* const memory = device->allocate(bytes);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0u);
@@ -196,7 +197,8 @@ TEST(CpuBackend, FindsAKernelAgainByItsName) {
 TEST(CpuBackend, TellsOfEveryOperatorThatARowServes) {
   std::set<std::pair<std::string_view, std::string_view>> rows;
   for (const KernelRow& row : cpu_backend().rows()) EXPECT_TRUE(rows.insert({row.op, row.kernel}).second) << row.op << ' ' << row.kernel;
-  for (const std::string_view op : {"Elementwise", "Tanh", "Less", "Where", "Cast"}) EXPECT_TRUE(rows.contains({op, "native.elementwise"})) << op;
+  for (const std::string_view op : {"Elementwise", "Tanh", "Less", "Where", "Cast"})
+    EXPECT_TRUE(rows.contains({op, "native.elementwise"})) << op;
   EXPECT_TRUE(rows.contains({"Cast", "onednn.cast"}));
 }
 

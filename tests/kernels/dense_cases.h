@@ -26,7 +26,8 @@ inline KernelRequest request_of(const Case& c, DType dtype, const Layout& layout
 inline std::vector<Buffer> values_for(const Case& c, DType dtype) {
   std::vector<Buffer> buffers;
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    buffers.emplace_back(operand(dtype, c.inputs[i], Layout::row_major(c.inputs[i].rank())), random_values(c.inputs[i], static_cast<unsigned>(i + 1)));
+    buffers.emplace_back(operand(dtype, c.inputs[i], Layout::row_major(c.inputs[i].rank())),
+                         random_values(c.inputs[i], static_cast<unsigned>(i + 1)));
   return buffers;
 }
 
@@ -37,7 +38,8 @@ inline void check(const Case& c, Describe onednn, Describe native, const std::ve
   const auto compare = [&](const KernelDescription& d) {
     std::vector<Buffer> got = run(d, values_for(c, DType::float32));
     for (std::size_t i = 0; i < got.size(); ++i)
-      EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(c.reduction)) << c.name << ": output " << i << " of " << describe_operands(d);
+      EXPECT_LE(error_of(got[i].values(), wanted[i].values()), tolerance(c.reduction))
+          << c.name << ": output " << i << " of " << describe_operands(d);
   };
   for (const Layout& layout : layouts) {
     const KernelRequest request = request_of(c, DType::float32, layout);
@@ -61,14 +63,17 @@ inline void check(const Case& c, Describe onednn, Describe native, const std::ve
 inline void check_bfloat16(const Case& c, Describe native) {
   const auto values = [&](DType dtype) {
     std::vector<Buffer> buffers;
-    for (Buffer& b : values_for(c, DType::bfloat16)) buffers.emplace_back(operand(dtype, b.operand().shape, b.operand().layout), b.values());
+    for (Buffer& b : values_for(c, DType::bfloat16))
+      buffers.emplace_back(operand(dtype, b.operand().shape, b.operand().layout), b.values());
     return buffers;
   };
   const auto narrow = native(request_of(c, DType::bfloat16, {}));
   ASSERT_EQ(narrow.size(), 1u) << c.name;
   std::vector<Buffer> wanted = run(native(request_of(c, DType::float64, {}))[0], values(DType::float64));
   std::vector<Buffer> got = run(narrow[0], values(DType::bfloat16));
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LE(error_of(got[i].values(), wanted[i].values()), 0x1p-8 + tolerance(c.reduction)) << c.name << ": output " << i << " of " << describe_operands(narrow[0]);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(error_of(got[i].values(), wanted[i].values()), 0x1p-8 + tolerance(c.reduction))
+        << c.name << ": output " << i << " of " << describe_operands(narrow[0]);
 }
 
 inline const Layout any, ab("ab"), abcd("abcd"), acdb("acdb"), blocks("aBcd16b");

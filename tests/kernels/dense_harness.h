@@ -128,7 +128,9 @@ inline double error_of(const Values& got, const Values& wanted) {
 }
 
 // What float32 sums of `length` products may be off by: rounding errors add up like a random walk.
-inline double tolerance(std::int64_t length) { return 8 * std::numeric_limits<float>::epsilon() * std::sqrt(static_cast<double>(std::max<std::int64_t>(length, 4))); }
+inline double tolerance(std::int64_t length) {
+  return 8 * std::numeric_limits<float>::epsilon() * std::sqrt(static_cast<double>(std::max<std::int64_t>(length, 4)));
+}
 
 inline std::string describe_operands(const KernelDescription& d) {
   std::string text = d.kernel;

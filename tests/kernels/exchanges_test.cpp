@@ -166,10 +166,14 @@ TEST(Exchanges, RefusePartsThatCannotBe) {
       return std::string(e.what());
     }
   };
-  EXPECT_EQ(reason({.kind = ExchangeKind::all_gather, .elements = 3, .parts = {1, 1}}), "all_gather among 2 ranks: members give 2 of 3 elements in 2 parts");
-  EXPECT_EQ(reason({.kind = ExchangeKind::all_to_all, .elements = 4, .parts = {2, 2}, .gets = {4}}), "all_to_all among 2 ranks: members get 4 of 4 elements in 1 parts");
-  EXPECT_EQ(reason({.kind = ExchangeKind::all_to_all, .elements = 4, .parts = {2, 2}, .gets = {1, 3}}), "all_to_all among 2 ranks: who gives 2 has no piece for who gets 1 of 4 elements");
-  EXPECT_EQ(reason({.kind = ExchangeKind::reduce, .elements = 4, .dtype = DType::int64}), "reduce among 2 ranks: expected float32 or float64, got int64");
+  EXPECT_EQ(reason({.kind = ExchangeKind::all_gather, .elements = 3, .parts = {1, 1}}),
+            "all_gather among 2 ranks: members give 2 of 3 elements in 2 parts");
+  EXPECT_EQ(reason({.kind = ExchangeKind::all_to_all, .elements = 4, .parts = {2, 2}, .gets = {4}}),
+            "all_to_all among 2 ranks: members get 4 of 4 elements in 1 parts");
+  EXPECT_EQ(reason({.kind = ExchangeKind::all_to_all, .elements = 4, .parts = {2, 2}, .gets = {1, 3}}),
+            "all_to_all among 2 ranks: who gives 2 has no piece for who gets 1 of 4 elements");
+  EXPECT_EQ(reason({.kind = ExchangeKind::reduce, .elements = 4, .dtype = DType::int64}),
+            "reduce among 2 ranks: expected float32 or float64, got int64");
 }
 
 // Groups that offer sums over all of their ranks alone say so when a kernel is made.
@@ -183,7 +187,9 @@ TEST(Exchanges, OthersThanSumsOverAllAreRefused) {
     }
   };
   EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 1, 2}, 8}).second, "");
-  EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 2}, 8}), std::pair(ExitCode::device, std::string("all_reduce among 2 of 3 devices: a group of GPUs offers all_reduce over all devices alone")));
+  EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 2}, 8}),
+            std::pair(ExitCode::device,
+                      std::string("all_reduce among 2 of 3 devices: a group of GPUs offers all_reduce over all devices alone")));
   EXPECT_EQ(reason({ExchangeKind::all_max, {0, 1, 2}, 8}).second, "");
   EXPECT_EQ(reason({ExchangeKind::all_gather, {0, 1, 2}, 8, DType::float32, {2, 3, 3}}).first, ExitCode::device);
   EXPECT_EQ(reason({ExchangeKind::send, {0, 1}, 8}).first, ExitCode::device);

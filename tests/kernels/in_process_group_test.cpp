@@ -98,7 +98,8 @@ TEST(InProcessGroup, AbortWakesThoseWhoWait) {
 TEST(InProcessGroup, RefusesCallsThatDiffer) {
   const auto group = in_process_group(2, 30);
   const auto first = group->make(test::sum_over(2, 2, DType::float32), 0);
-  for (const ExchangeSpec& other : {test::sum_over(2, 3, DType::float32), test::sum_over(2, 2, DType::float64), ExchangeSpec{ExchangeKind::broadcast, {0, 1}, 2, DType::float32, {}, 0}}) {
+  for (const ExchangeSpec& other : {test::sum_over(2, 3, DType::float32), test::sum_over(2, 2, DType::float64),
+                                    ExchangeSpec{ExchangeKind::broadcast, {0, 1}, 2, DType::float32, {}, 0}}) {
     try {
       group->make(other, 1);
       ADD_FAILURE();

@@ -60,11 +60,13 @@ struct Reference {
 // One query after the other.
 class Formula {
  public:
-  Formula(const Row& r, const Values& q, const Values& k, const Values& v, const Values& mask, const Values& dy) : r_(r), q_(q), k_(k), v_(v), mask_(mask), dy_(dy) {}
+  Formula(const Row& r, const Values& q, const Values& k, const Values& v, const Values& mask, const Values& dy)
+      : r_(r), q_(q), k_(k), v_(v), mask_(mask), dy_(dy) {}
 
   Reference run() {
     const std::int64_t keys = r_.B * r_.H / r_.shared * r_.T;
-    out_ = {Values(size(r_.B * r_.H * r_.S * r_.V)), Values(size(r_.B * r_.H * r_.S)), Values(q_.size()), Values(size(keys * r_.D)), Values(size(keys * r_.V))};
+    out_ = {Values(size(r_.B * r_.H * r_.S * r_.V)), Values(size(r_.B * r_.H * r_.S)), Values(q_.size()), Values(size(keys * r_.D)),
+            Values(size(keys * r_.V))};
     for (std::int64_t b = 0; b < r_.B; ++b)
       for (std::int64_t h = 0; h < r_.H; ++h)
         for (std::int64_t i = 0; i < r_.S; ++i) one(b, h, i);
@@ -87,7 +89,8 @@ class Formula {
       for (std::int64_t d = 0; d < r_.D; ++d) s += q_[size(row * r_.D + d)] * k_[size((head * r_.T + j) * r_.D + d)];
       s *= scale;
       if (r_.mask != Mask::none) {
-        const double m = mask_[size(((b % r_.mask_shape[0] * r_.mask_shape[1] + h % r_.mask_shape[1]) * r_.mask_shape[2] + i % r_.mask_shape[2]) * r_.T + j)];
+        const double m = mask_[size(
+            ((b % r_.mask_shape[0] * r_.mask_shape[1] + h % r_.mask_shape[1]) * r_.mask_shape[2] + i % r_.mask_shape[2]) * r_.T + j)];
         fixed[size(j)] = truth && m == 0;
         s = m == static_cast<double>(std::numeric_limits<float>::lowest()) ? m
             : !truth                                                       ? s + m
@@ -111,12 +114,15 @@ class Formula {
     std::vector<std::uint32_t> words(kept.size());
     const auto seed = static_cast<std::uint64_t>(random_numbers[0]);
     const auto layer = static_cast<std::uint32_t>(r_.attributes.integer("layer"));
-    const vector::PhiloxState state{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer}, {static_cast<std::uint32_t>(random_numbers[1]), 0}};
-    vector_table().philox_run(words.data(), random_numbers[2] * r_.attributes.integer("inner", 1) * r_.H * r_.S * r_.T + row * r_.T, r_.T, state);
+    const vector::PhiloxState state{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ layer},
+                                    {static_cast<std::uint32_t>(random_numbers[1]), 0}};
+    vector_table().philox_run(words.data(), random_numbers[2] * r_.attributes.integer("inner", 1) * r_.H * r_.S * r_.T + row * r_.T, r_.T,
+                              state);
     for (std::size_t j = 0; j < kept.size(); ++j) kept[j] = words[j] < static_cast<std::uint32_t>(ratio * 0x1p32) ? 0 : 1 / (1 - ratio);
   }
 
-  void back(std::int64_t row, std::int64_t head, double scale, const std::vector<double>& p, const std::vector<double>& kept, const std::vector<bool>& fixed) {
+  void back(std::int64_t row, std::int64_t head, double scale, const std::vector<double>& p, const std::vector<double>& kept,
+            const std::vector<bool>& fixed) {
     std::vector<double> dp(p.size());
     double inner = 0;
     for (std::int64_t j = 0; j < r_.T; ++j) {
@@ -170,15 +176,19 @@ void expect_alike(const Values& got, const Values& wanted, double tolerance, con
     if (std::isfinite(w)) largest = std::max(largest, std::abs(w));
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(wanted[i]) ? std::isnan(got[i]) : got[i] == wanted[i]) continue;
-    ASSERT_LE(std::abs(got[i] - wanted[i]), tolerance * largest) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
+    ASSERT_LE(std::abs(got[i] - wanted[i]), tolerance * largest)
+        << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
   }
 }
 
 struct Operands {
   Values q, k, v, mask, dy;
   explicit Operands(const Row& r, DType dtype)
-      : q(rounded(random_values(r.B * r.H * r.S * r.D, 1), dtype)), k(rounded(random_values(r.B * r.H / r.shared * r.T * r.D, 2), dtype)), v(rounded(random_values(r.B * r.H / r.shared * r.T * r.V, 3), dtype)),
-        mask(r.mask == Mask::none ? Values{} : mask_of(r)), dy(rounded(random_values(r.B * r.H * r.S * r.V, 4), dtype)) {}
+      : q(rounded(random_values(r.B * r.H * r.S * r.D, 1), dtype)),
+        k(rounded(random_values(r.B * r.H / r.shared * r.T * r.D, 2), dtype)),
+        v(rounded(random_values(r.B * r.H / r.shared * r.T * r.V, 3), dtype)),
+        mask(r.mask == Mask::none ? Values{} : mask_of(r)),
+        dy(rounded(random_values(r.B * r.H * r.S * r.V, 4), dtype)) {}
 };
 
 struct Kernels {
@@ -187,10 +197,14 @@ struct Kernels {
     const DType wide = dtype == DType::float64 ? DType::float64 : DType::float32;
     Attributes a = r.attributes;
     a.set("scale", 0.375F);
-    const Operand q = operand(dtype, {r.B, r.H, r.S, r.D}, r.layout), k = operand(dtype, {r.B, r.H / r.shared, r.T, r.D}, r.layout), v = operand(dtype, {r.B, r.H / r.shared, r.T, r.V}, r.layout);
+    const Operand q = operand(dtype, {r.B, r.H, r.S, r.D}, r.layout), k = operand(dtype, {r.B, r.H / r.shared, r.T, r.D}, r.layout),
+                  v = operand(dtype, {r.B, r.H / r.shared, r.T, r.V}, r.layout);
     const Operand y = operand(dtype, {r.B, r.H, r.S, r.V}), log_sum = operand(wide, {r.B, r.H, r.S});
     std::vector<Operand> further;
-    if (r.mask != Mask::none || a.has("ratio")) further.push_back(r.mask == Mask::none ? Operand{} : operand(r.mask == Mask::truth ? DType::boolean : wide, {r.mask_shape[0], r.mask_shape[1], r.mask_shape[2], r.T}));
+    if (r.mask != Mask::none || a.has("ratio"))
+      further.push_back(r.mask == Mask::none ? Operand{}
+                                             : operand(r.mask == Mask::truth ? DType::boolean : wide,
+                                                       {r.mask_shape[0], r.mask_shape[1], r.mask_shape[2], r.T}));
     if (a.has("ratio")) further.push_back(operand(DType::int64, {4}));
     forward = {"AttentionTraining", a, {q, k, v}, {y, log_sum, log_sum}, threads};
     backward = {"AttentionBackward", a, {q, k, v, y, log_sum, y}, {q, k, v}, threads};
@@ -293,7 +307,9 @@ TEST(NativeAttention, AQueryOfOneKeyHasNoGradient) {
 
 // Products of pairs are offered where the processor has them and rows can be read by twos.
 TEST(NativeAttention, OffersProductsOfPairs) {
-  const auto count = [](std::int64_t width, DType dtype) { return ways(Kernels({"", 1, 2, 1, 8, 8, width, width}, dtype, 1).forward).size(); };
+  const auto count = [](std::int64_t width, DType dtype) {
+    return ways(Kernels({"", 1, 2, 1, 8, 8, width, width}, dtype, 1).forward).size();
+  };
   EXPECT_EQ(count(8, DType::bfloat16), dot_products() ? 2U : 1U);
   EXPECT_EQ(count(7, DType::bfloat16), 1U);
   EXPECT_EQ(count(8, DType::float32), 1U);

@@ -35,14 +35,16 @@ struct Row {
   std::int64_t n;
   int dependent;  // rows that are sums of others
 };
-const Row rows[] = {{"one number", 1, 0}, {"two", 2, 0}, {"five", 5, 0}, {"six", 6, 0}, {"without an inverse", 5, 1}, {"of rank n - 2", 5, 2}, {"zeros", 3, 3}, {"a zero", 1, 1}};
+const Row rows[] = {{"one number", 1, 0},         {"two", 2, 0},           {"five", 5, 0},  {"six", 6, 0},
+                    {"without an inverse", 5, 1}, {"of rank n - 2", 5, 2}, {"zeros", 3, 3}, {"a zero", 1, 1}};
 
 // Of a matrix without an inverse some are 0 but for what sums lose.
 void expect_close(const Values& got, const Values& wanted, double error, const char* what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   double scale = 1;
   for (const double v : wanted) scale = std::max(scale, std::abs(v));
-  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LE(std::abs(got[i] - wanted[i]), error * scale) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::abs(got[i] - wanted[i]), error * scale) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
 }
 
 TEST(NativeDet, IsLeibnizsWithItsGradient) {
@@ -53,14 +55,18 @@ TEST(NativeDet, IsLeibnizsWithItsGradient) {
       for (const double v : random_values(count * n * n, 11, -2, 2)) x.push_back(std::round(4 * v) / 4);  // so that the formula is exact
       for (std::int64_t m = 0; m < count; ++m)
         for (std::int64_t r = n - row.dependent; r < n; ++r)
-          for (std::int64_t c = 0; c < n; ++c) x[static_cast<std::size_t>((m * n + r) * n + c)] = row.dependent == n ? 0 : x[static_cast<std::size_t>(m * n * n + c)] * static_cast<double>(1 << r);  // exact
+          // exact
+          for (std::int64_t c = 0; c < n; ++c)
+            x[static_cast<std::size_t>((m * n + r) * n + c)] =
+                row.dependent == n ? 0 : x[static_cast<std::size_t>(m * n * n + c)] * static_cast<double>(1 << r);
       const Values dy{1.5, -2, 0.25};
       Values y, dx;
       for (std::int64_t m = 0; m < count; ++m) {
         const Values one(x.begin() + m * n * n, x.begin() + (m + 1) * n * n);
         y.push_back(determinant(one, n));
         for (std::int64_t r = 0; r < n; ++r)
-          for (std::int64_t c = 0; c < n; ++c) dx.push_back(dy[static_cast<std::size_t>(m)] * ((r + c) % 2 ? -1 : 1) * determinant(one, n, r, c));
+          for (std::int64_t c = 0; c < n; ++c)
+            dx.push_back(dy[static_cast<std::size_t>(m)] * ((r + c) % 2 ? -1 : 1) * determinant(one, n, r, c));
       }
       const Operand matrices = plain(dtype, {count, n, n}), numbers = plain(dtype, {count});
       const double error = 400 * epsilon_of(dtype);

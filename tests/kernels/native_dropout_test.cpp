@@ -22,8 +22,8 @@ const KnownAnswer known[] = {
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::array<std::uint32_t, 2> k) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53} * c[0], b = std::uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ k[1],
-         static_cast<std::uint32_t>(a)};
+    c = {static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(b),
+         static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(a)};
     k = {k[0] + 0x9E3779B9u, k[1] + 0xBB67AE85u};
   }
   return c;
@@ -57,14 +57,16 @@ TEST(NativeDropout, PhiloxGivesTheKnownAnswers) {
   }
 }
 
-Case dropout(const Shape& x, const char* tag, float ratio, int threads = 1, std::int64_t axis = 0, std::int64_t outer = 1, std::int64_t inner = 1) {
+Case dropout(const Shape& x, const char* tag, float ratio, int threads = 1, std::int64_t axis = 0, std::int64_t outer = 1,
+             std::int64_t inner = 1) {
   Attributes a{{"ratio", ratio}, {"layer", std::int64_t{77}}};
   if (axis >= 0) {
     a.set("axis", axis);
     a.set("outer", outer);
     a.set("inner", inner);
   }
-  return {"DropoutTraining", std::move(a), {operand(DType::float32, x, tag), plain(DType::int64, {4})}, {operand(DType::float32, x)}, threads};
+  return {
+      "DropoutTraining", std::move(a), {operand(DType::float32, x, tag), plain(DType::int64, {4})}, {operand(DType::float32, x)}, threads};
 }
 const Values random_state = {12345.0 + 4294967296.0 * 3, 9, 5, 0};  // seed, step, first sample of the slice
 
@@ -75,11 +77,14 @@ TEST(NativeDropout, KeepsByTheContractInEveryLayout) {
   const auto threshold = static_cast<std::uint32_t>(0.3F * 4294967296.0);
   Values wanted;
   for (std::size_t i = 0; i < x.size(); ++i)
-    wanted.push_back(philox_word(5 * 20 * 5 * 7 + i, state) < threshold ? 0 : static_cast<double>(static_cast<float>(x[i]) * static_cast<float>(1 / (1 - static_cast<double>(0.3F)))));
+    wanted.push_back(philox_word(5 * 20 * 5 * 7 + i, state) < threshold
+                         ? 0
+                         : static_cast<double>(static_cast<float>(x[i]) * static_cast<float>(1 / (1 - static_cast<double>(0.3F)))));
   for (const char* isa : isas) {
     const WithIsa with(isa);
     for (const char* tag : {"abcd", "acdb", "aBcd16b", "aBcd8b"})
-      for (const int threads : {1, 3}) EXPECT_EQ(run_values(dropout(shape, tag, 0.3F, threads), {x, random_state})[0], wanted) << isa << " " << tag;
+      for (const int threads : {1, 3})
+        EXPECT_EQ(run_values(dropout(shape, tag, 0.3F, threads), {x, random_state})[0], wanted) << isa << " " << tag;
   }
 }
 
@@ -91,7 +96,11 @@ TEST(NativeDropout, SlicesOfABatchDropWhatTheWholeBatchDoes) {
     std::int64_t outer, inner;
     Shape behind;
   };
-  const Row rows[] = {{"first", {}, 1, 1, {130}}, {"flattened tokens", {}, 1, 7, {10}}, {"behind the sequence", {9}, 1, 1, {30}}, {"last", {11}, 1, 1, {}}, {"between heads and places", {3}, 4, 5, {6}}};
+  const Row rows[] = {{"first", {}, 1, 1, {130}},
+                      {"flattened tokens", {}, 1, 7, {10}},
+                      {"behind the sequence", {9}, 1, 1, {30}},
+                      {"last", {11}, 1, 1, {}},
+                      {"between heads and places", {3}, 4, 5, {6}}};
   for (const char* isa : isas) {
     const WithIsa with(isa);
     for (const Row& row : rows) {
@@ -118,8 +127,12 @@ TEST(NativeDropout, SlicesOfABatchDropWhatTheWholeBatchDoes) {
       const double kept = static_cast<double>(std::count(all.begin(), all.end(), 2.0)) / static_cast<double>(all.size());
       EXPECT_NEAR(kept, 0.5, 0.15) << row.name;
     }
-    EXPECT_NE(run_values(dropout({6, 130}, "ab", 0.5F), {Values(780, 1.0), {1, 2, 0, 0}}), run_values(dropout({6, 130}, "ab", 0.5F), {Values(780, 1.0), {1, 3, 0, 0}})) << "steps";
-    EXPECT_EQ(run_values(dropout({6, 130}, "ab", 0.5F, 1, -1), {Values(780, 1.0), {1, 2, 0, 0}}), run_values(dropout({6, 130}, "ab", 0.5F, 1, -1), {Values(780, 1.0), {1, 2, 4, 0}})) << "no samples";
+    EXPECT_NE(run_values(dropout({6, 130}, "ab", 0.5F), {Values(780, 1.0), {1, 2, 0, 0}}),
+              run_values(dropout({6, 130}, "ab", 0.5F), {Values(780, 1.0), {1, 3, 0, 0}}))
+        << "steps";
+    EXPECT_EQ(run_values(dropout({6, 130}, "ab", 0.5F, 1, -1), {Values(780, 1.0), {1, 2, 0, 0}}),
+              run_values(dropout({6, 130}, "ab", 0.5F, 1, -1), {Values(780, 1.0), {1, 2, 4, 0}}))
+        << "no samples";
   }
 }
 

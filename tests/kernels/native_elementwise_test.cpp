@@ -138,15 +138,23 @@ TEST(NativeElementwise, GradientsAtKinks) {
     Attributes attributes;
     double a, b, y;
   };
-  const Kink kinks[] = {{"LeakyReluBackward", {{"alpha", 0.25F}}, 2, 0, 0.5}, {"PReluSlope", {}, 0, 0.25, 0.25}, {"PRelu", {}, 0, 0.25, 0}, {"ReluBackward", {}, 2, 0, 0},
-                        {"EluBackward", {{"alpha", 4.0F}}, 2, 0, 8}, {"HardSwishBackward", {}, 2, -3, 0}, {"HardSwishBackward", {}, 2, 3, 2},
-                        {"HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}, 2, 2, 0}, {"HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}, 2, -2, 0},
-                        {"ClipBackward", {{"min", -1.0F}, {"max", 1.0F}}, 2, 1, 0}, {"ClipBackward", {{"min", -1.0F}, {"max", 1.0F}}, 2, -1, 0}};
+  const Kink kinks[] = {{"LeakyReluBackward", {{"alpha", 0.25F}}, 2, 0, 0.5},
+                        {"PReluSlope", {}, 0, 0.25, 0.25},
+                        {"PRelu", {}, 0, 0.25, 0},
+                        {"ReluBackward", {}, 2, 0, 0},
+                        {"EluBackward", {{"alpha", 4.0F}}, 2, 0, 8},
+                        {"HardSwishBackward", {}, 2, -3, 0},
+                        {"HardSwishBackward", {}, 2, 3, 2},
+                        {"HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}, 2, 2, 0},
+                        {"HardSigmoidBackward", {{"alpha", 0.25F}, {"beta", 0.5F}}, 2, -2, 0},
+                        {"ClipBackward", {{"min", -1.0F}, {"max", 1.0F}}, 2, 1, 0},
+                        {"ClipBackward", {{"min", -1.0F}, {"max", 1.0F}}, 2, -1, 0}};
   for (const char* isa : isas) {
     const WithIsa with(isa);
     for (const Kink& k : kinks) {
       const Case c{k.op, k.attributes, {plain(DType::float32, {40}), plain(DType::float32, {40})}, {plain(DType::float32, {40})}};
-      EXPECT_EQ(run_values(c, {Values(40, k.a), Values(40, k.b)})[0], Values(40, k.y)) << k.op << " of " << k.a << " and " << k.b << ' ' << isa;
+      EXPECT_EQ(run_values(c, {Values(40, k.a), Values(40, k.b)})[0], Values(40, k.y))
+          << k.op << " of " << k.a << " and " << k.b << ' ' << isa;
     }
   }
 }
@@ -224,12 +232,15 @@ TEST(NativeElementwise, BroadcastsInEveryLayout) {
         Operand a = operand(DType::float32, row.a, row.layout_a), b = operand(DType::float32, row.b, row.layout_b);
         const Values va = random_values(row.a.elements(), 1), vb = random_values(row.b.elements(), 2, 0.5, 2);
         Case c{"Sub", {}, swapped ? std::vector{b, a} : std::vector{a, b}, {operand(DType::float32, y)}, threads};
-        Values wanted = oracle(y, row.a, va, row.b, vb, [](double p, double q) { return static_cast<double>(static_cast<float>(p) - static_cast<float>(q)); });
+        Values wanted = oracle(y, row.a, va, row.b, vb,
+                               [](double p, double q) { return static_cast<double>(static_cast<float>(p) - static_cast<float>(q)); });
         if (swapped)
           for (double& v : wanted) v = -v;
         const KernelDescription d = described(c);
-        EXPECT_EQ(d.inputs, c.inputs) << "a layout that could be read as it is was not taken: " << row.layout_a << " " << row.layout_b << " " << to_string(y);
-        expect_near(run_values(c, swapped ? std::vector{vb, va} : std::vector{va, vb})[0], wanted, 0, concat(row.a, ":", row.layout_a, " - ", row.b, ":", row.layout_b));
+        EXPECT_EQ(d.inputs, c.inputs) << "a layout that could be read as it is was not taken: " << row.layout_a << " " << row.layout_b
+                                      << " " << to_string(y);
+        expect_near(run_values(c, swapped ? std::vector{vb, va} : std::vector{va, vb})[0], wanted, 0,
+                    concat(row.a, ":", row.layout_a, " - ", row.b, ":", row.layout_b));
       }
   }
 }
@@ -253,16 +264,19 @@ TEST(NativeElementwise, FusedProgramsInEveryLayout) {
       for (const char* tag : {"abcd", "acdb", "aBcd16b", "aBcd8b"})
         for (const Shape& shape : {Shape{2, 20, 9, 7}, Shape{1, 16, 1, 1}, Shape{3, 5, 40, 41}}) {
           const Case c = fused_case(operand(dtype, shape, tag), operand(dtype, {shape[1], 1, 1}, "abc"), 2);
-          const std::vector<Values> x = {random_values(shape.elements(), 1), random_values(shape.elements(), 2), random_values(shape[1], 3)};
+          const std::vector<Values> x = {random_values(shape.elements(), 1), random_values(shape.elements(), 2),
+                                         random_values(shape[1], 3)};
           std::vector<Values> wanted(2);
           for (std::size_t i = 0; i < x[0].size(); ++i) {
-            const double sum = dtype == DType::float32 ? static_cast<double>(static_cast<float>(x[0][i]) + static_cast<float>(x[1][i])) : x[0][i] + x[1][i];
+            const double sum = dtype == DType::float32 ? static_cast<double>(static_cast<float>(x[0][i]) + static_cast<float>(x[1][i]))
+                                                       : x[0][i] + x[1][i];
             const std::size_t channel = i / static_cast<std::size_t>(shape[2] * shape[3]) % static_cast<std::size_t>(shape[1]);
             wanted[0].push_back(std::tanh(sum));
             wanted[1].push_back(std::clamp(std::tanh(sum) * x[2][channel], -0.5, 0.5));
           }
           const std::vector<Values> got = run_values(c, x);
-          for (std::size_t k = 0; k < 2; ++k) expect_near(got[k], wanted[k], 8 * epsilon_of(dtype), concat(shape, tag, " ", isa, " output ", k));
+          for (std::size_t k = 0; k < 2; ++k)
+            expect_near(got[k], wanted[k], 8 * epsilon_of(dtype), concat(shape, tag, " ", isa, " output ", k));
         }
   }
 }
@@ -286,7 +300,10 @@ TEST(NativeElementwise, OverwritesAnInputOnlyWhereNothingReadsItLater) {
 
 TEST(NativeElementwise, ResultsThatAreInputsOrTheSameValueAreCopies) {
   const Operand x = plain(DType::float32, {70});
-  const Case c{"Elementwise", {{"ops", Strings{"Neg"}}, {"args", Ints{0, -1, -1}}, {"params", Floats{0, 0}}, {"results", Ints{1, 0, 1}}}, {x}, {x, x, x}};
+  const Case c{"Elementwise",
+               {{"ops", Strings{"Neg"}}, {"args", Ints{0, -1, -1}}, {"params", Floats{0, 0}}, {"results", Ints{1, 0, 1}}},
+               {x},
+               {x, x, x}};
   const Values v = random_values(70, 1);
   const std::vector<Values> got = run_values(c, {v});
   EXPECT_EQ(got[1], v);
@@ -297,7 +314,9 @@ TEST(NativeElementwise, ResultsThatAreInputsOrTheSameValueAreCopies) {
 TEST(NativeElementwise, SameBitsTwiceAndWithAnyThreads) {
   const Shape shape{3, 20, 30, 31};
   const std::vector<Values> x = {random_values(shape.elements(), 1), random_values(shape.elements(), 2), random_values(20, 3)};
-  const auto result = [&](int threads) { return run_values(fused_case(operand(DType::float32, shape, "aBcd16b"), operand(DType::float32, {20, 1, 1}, "abc"), threads), x); };
+  const auto result = [&](int threads) {
+    return run_values(fused_case(operand(DType::float32, shape, "aBcd16b"), operand(DType::float32, {20, 1, 1}, "abc"), threads), x);
+  };
   const auto first = result(1);
   EXPECT_EQ(first, result(1));
   EXPECT_EQ(first, result(2));
@@ -351,13 +370,15 @@ TEST(NativeElementwise, IntegersBooleansAndCasts) {
 }
 
 TEST(NativeElementwise, WhereBroadcastsAllThree) {
-  const Case c{"Where", {}, {plain(DType::boolean, {3, 1}), plain(DType::float32, {2}), plain(DType::float32, {})}, {plain(DType::float32, {3, 2})}};
+  const Case c{
+      "Where", {}, {plain(DType::boolean, {3, 1}), plain(DType::float32, {2}), plain(DType::float32, {})}, {plain(DType::float32, {3, 2})}};
   EXPECT_EQ(run_values(c, {{1, 0, 1}, {5, 6}, {9}})[0], (Values{5, 6, 9, 9, 5, 6}));
 }
 
 TEST(NativeElementwise, FloatingModFollowsTheSignAsked) {
   const Operand x = plain(DType::float32, {4});
-  EXPECT_EQ(run_values({"Mod", {{"fmod", std::int64_t{1}}}, {x, x}, {x}}, {{5.5, -5.5, 5.5, -5.5}, {2, 2, -2, -2}})[0], (Values{1.5, -1.5, 1.5, -1.5}));
+  EXPECT_EQ(run_values({"Mod", {{"fmod", std::int64_t{1}}}, {x, x}, {x}}, {{5.5, -5.5, 5.5, -5.5}, {2, 2, -2, -2}})[0],
+            (Values{1.5, -1.5, 1.5, -1.5}));
 }
 
 // Bits of float16 and bfloat16 that stand for exact or rounded numbers.

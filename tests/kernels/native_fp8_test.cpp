@@ -8,7 +8,8 @@ namespace {
 
 constexpr DType e4m3 = DType::float8e4m3fn, e5m2 = DType::float8e5m2;
 
-// By looking at all of the type's numbers: the nearest, of two that are as near the one whose last bit is 0; the largest for what is beyond it.
+// By looking at all of the type's numbers: the nearest, of two that are as near the one whose last bit is 0; the largest for what is beyond
+// it.
 int nearest(double v, DType type) {
   if (std::isnan(v)) return -1;
   const std::span<const float, 256> all = numbers_of(type);
@@ -30,8 +31,12 @@ struct Quantized {
   double inverse, amax;
 };
 Quantized quantize(DType from, DType to, std::int64_t rows, std::int64_t columns, const Values& x, float scale, int threads) {
-  const Case c{"QuantizeFp8", {{"to", static_cast<std::int64_t>(to)}, {"slot", std::int64_t{1}}}, {operand(from, {rows, columns}), operand(DType::float32, {2, Fp8Row::count})},
-               {operand(to, {rows, columns}), operand(DType::float32, {}, ""), operand(DType::float32, {}, ""), operand(to, {columns, rows})}, threads};
+  const Case c{
+      "QuantizeFp8",
+      {{"to", static_cast<std::int64_t>(to)}, {"slot", std::int64_t{1}}},
+      {operand(from, {rows, columns}), operand(DType::float32, {2, Fp8Row::count})},
+      {operand(to, {rows, columns}), operand(DType::float32, {}, ""), operand(DType::float32, {}, ""), operand(to, {columns, rows})},
+      threads};
   const KernelDescription d = described(c);
   Values state(2 * Fp8Row::count, 0.0);
   state[Fp8Row::count] = static_cast<double>(scale);
@@ -39,7 +44,9 @@ Quantized quantize(DType from, DType to, std::int64_t rows, std::int64_t columns
   inputs.emplace_back(d.inputs[0], x);
   inputs.emplace_back(d.inputs[1], state);
   std::vector<Buffer> outputs = run(d, inputs);
-  const auto bytes = [](Buffer& b) { return std::vector<std::uint8_t>(reinterpret_cast<std::uint8_t*>(b.data()), reinterpret_cast<std::uint8_t*>(b.data()) + b.bytes()); };
+  const auto bytes = [](Buffer& b) {
+    return std::vector<std::uint8_t>(reinterpret_cast<std::uint8_t*>(b.data()), reinterpret_cast<std::uint8_t*>(b.data()) + b.bytes());
+  };
   return {bytes(outputs[0]), bytes(outputs[3]), outputs[1].values()[0], outputs[2].values()[0]};
 }
 
@@ -54,7 +61,9 @@ TEST(NativeFp8, RoundsToTheNearestNumberThatThereIs) {
         x[0] = 0;
         x[1] = std::numeric_limits<double>::infinity();
         x[2] = -1e20;
-        for (double& v : x) v = from == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(v)))) : static_cast<double>(static_cast<float>(v));
+        for (double& v : x)
+          v = from == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(v))))
+                                      : static_cast<double>(static_cast<float>(v));
         const double used = scale == 0 ? 1 : static_cast<double>(scale);
         for (const int threads : {1, 3}) {
           const Quantized q = quantize(from, to, rows, columns, x, scale, threads);
@@ -109,8 +118,10 @@ const Scaled scales[] = {
 
 TEST(NativeFp8, ScalesFollowTheHistory) {
   for (const Scaled& row : scales) {
-    const Case c{"Fp8ScaleUpdate", {{"to", Ints{static_cast<std::int64_t>(row.type), static_cast<std::int64_t>(e4m3)}}, {"margin", std::int64_t{row.margin}}},
-                 {operand(DType::float32, {2, Fp8Row::count}), operand(DType::float32, {}, ""), operand(DType::float32, {}, "")}, {operand(DType::float32, {2, Fp8Row::count})}};
+    const Case c{"Fp8ScaleUpdate",
+                 {{"to", Ints{static_cast<std::int64_t>(row.type), static_cast<std::int64_t>(e4m3)}}, {"margin", std::int64_t{row.margin}}},
+                 {operand(DType::float32, {2, Fp8Row::count}), operand(DType::float32, {}, ""), operand(DType::float32, {}, "")},
+                 {operand(DType::float32, {2, Fp8Row::count})}};
     Values state(2 * Fp8Row::count, 0.0);
     for (const float m : row.magnitudes) state = run_values(c, {state, {static_cast<double>(m)}, {112}})[0];
     EXPECT_EQ(state[0], static_cast<double>(row.scale)) << row.what;
@@ -124,7 +135,12 @@ TEST(NativeFp8, ScalesFollowTheHistory) {
 TEST(NativeFp8, ProductsAreThoseOfTheNumbers) {
   for (const bool bias : {false, true})
     for (const auto& [rows, inner, columns] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{5, 32, 16}, {48, 80, 64}, {1, 7, 3}}) {
-      Case c{"ProductFp8", {}, {operand(e5m2, {rows, inner}), operand(e4m3, {columns, inner}), operand(DType::float32, {}, ""), operand(DType::float32, {}, "")}, {operand(DType::bfloat16, {rows, columns})}, 2};
+      Case c{
+          "ProductFp8",
+          {},
+          {operand(e5m2, {rows, inner}), operand(e4m3, {columns, inner}), operand(DType::float32, {}, ""), operand(DType::float32, {}, "")},
+          {operand(DType::bfloat16, {rows, columns})},
+          2};
       if (bias) c.inputs.push_back(operand(DType::bfloat16, {columns}));
       if (bias) c.attributes.set("activation", std::string("Relu"));
       const KernelDescription d = described(c);
@@ -149,10 +165,12 @@ TEST(NativeFp8, ProductsAreThoseOfTheNumbers) {
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j) {
           double sum = 0;
-          for (std::int64_t k = 0; k < inner; ++k) sum += numbers[0][static_cast<std::size_t>(i * inner + k)] * numbers[1][static_cast<std::size_t>(j * inner + k)];
+          for (std::int64_t k = 0; k < inner; ++k)
+            sum += numbers[0][static_cast<std::size_t>(i * inner + k)] * numbers[1][static_cast<std::size_t>(j * inner + k)];
           sum = sum / 8 + b[static_cast<std::size_t>(j)];
           if (bias) sum = std::max(0.0, sum);
-          ASSERT_EQ(y[static_cast<std::size_t>(i * columns + j)], static_cast<double>(to_float(to_bfloat16(static_cast<float>(sum))))) << i << ", " << j;
+          ASSERT_EQ(y[static_cast<std::size_t>(i * columns + j)], static_cast<double>(to_float(to_bfloat16(static_cast<float>(sum)))))
+              << i << ", " << j;
         }
     }
 }

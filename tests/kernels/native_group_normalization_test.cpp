@@ -17,8 +17,14 @@ struct Expected {
 };
 
 Expected expected(const Size& size, const Values& x, const Values& scale, const Values& bias, const Values& dy) {
-  const std::int64_t channels = size.x[1], each = channels / size.groups, plane = size.x.elements() / (size.x[0] * channels), n = each * plane;
-  Expected e{.y = Values(x.size()), .mean = {}, .inverse = {}, .dx = Values(x.size()), .dscale = Values(static_cast<std::size_t>(channels)), .dbias = Values(static_cast<std::size_t>(channels))};
+  const std::int64_t channels = size.x[1], each = channels / size.groups, plane = size.x.elements() / (size.x[0] * channels),
+                     n = each * plane;
+  Expected e{.y = Values(x.size()),
+             .mean = {},
+             .inverse = {},
+             .dx = Values(x.size()),
+             .dscale = Values(static_cast<std::size_t>(channels)),
+             .dbias = Values(static_cast<std::size_t>(channels))};
   for (std::int64_t group = 0; group < size.x[0] * size.groups; ++group) {
     const auto at = [&](std::int64_t i) { return static_cast<std::size_t>(group * n + i); };
     const auto channel = [&](std::int64_t i) { return static_cast<std::size_t>(group % size.groups * each + i / plane); };
@@ -45,11 +51,14 @@ void expect_close(const Values& got, const Values& wanted, double error, const s
   ASSERT_EQ(got.size(), wanted.size()) << what;
   double scale = 1;
   for (const double v : wanted) scale = std::max(scale, std::abs(v));
-  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LE(std::abs(got[i] - wanted[i]), error * scale) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::abs(got[i] - wanted[i]), error * scale) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
 }
 
 Values stored(Values v, DType dtype) {
-  for (double& d : v) d = dtype == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(d)))) : static_cast<double>(static_cast<float>(d));
+  for (double& d : v)
+    d = dtype == DType::bfloat16 ? static_cast<double>(to_float(to_bfloat16(static_cast<float>(d))))
+                                 : static_cast<double>(static_cast<float>(d));
   return v;
 }
 
@@ -62,11 +71,14 @@ void check(const Size& size, DType dtype, bool scaled, int threads, const std::s
   if (dtype != DType::bfloat16)
     for (double& v : x) v += 30;
   x = stored(x, dtype);
-  const Values dy = stored(random_values(elements, 2), dtype), some = static_cast<std::size_t>(channels) ? stored(random_values(channels, 3), wide) : Values{};
-  const Values scale = scaled ? some : Values(some.size(), 1.0), bias = scaled ? stored(random_values(channels, 4), wide) : Values(some.size(), 0.0);
+  const Values dy = stored(random_values(elements, 2), dtype),
+               some = static_cast<std::size_t>(channels) ? stored(random_values(channels, 3), wide) : Values{};
+  const Values scale = scaled ? some : Values(some.size(), 1.0),
+               bias = scaled ? stored(random_values(channels, 4), wide) : Values(some.size(), 0.0);
   const Expected e = expected(size, x, scale, bias, dy);
   const Operand like_x = plain(dtype, size.x), channel = plain(wide, {channels}), statistic = plain(wide, {size.x[0], size.groups});
-  Case forward{"GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.01F}}, {like_x}, {like_x, statistic, statistic}, threads};
+  Case forward{
+      "GroupNormalizationTraining", {{"groups", size.groups}, {"epsilon", 0.01F}}, {like_x}, {like_x, statistic, statistic}, threads};
   std::vector<Values> given{x};
   if (scaled) {
     forward.inputs.insert(forward.inputs.end(), {channel, channel});
@@ -77,7 +89,11 @@ void check(const Size& size, DType dtype, bool scaled, int threads, const std::s
   expect_close(got[1], e.mean, exact, what + ", mean");
   expect_close(got[2], e.inverse, far * exact, what + ", inverse deviation");
 
-  Case backward{"GroupNormalizationBackward", {{"groups", size.groups}}, {like_x, like_x, scaled ? channel : Operand{}, statistic, statistic}, {like_x}, threads};
+  Case backward{"GroupNormalizationBackward",
+                {{"groups", size.groups}},
+                {like_x, like_x, scaled ? channel : Operand{}, statistic, statistic},
+                {like_x},
+                threads};
   if (scaled) backward.outputs.insert(backward.outputs.end(), {channel, channel});
   const std::vector<Values> gradients{dy, x, scaled ? scale : Values{}, got[1], got[2]};
   const std::vector<Values> back = run_values(backward, gradients);
@@ -95,7 +111,8 @@ TEST(NativeGroupNormalization, OfEveryTypeOnEveryInstructionSet) {
     for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
       for (const Size& size : sizes)
         for (const bool scaled : {true, false})
-          for (const int threads : {1, 3}) check(size, dtype, scaled, threads, concat(isa, ' ', dtype, ' ', size.x, ", ", size.groups, " groups, threads ", threads));
+          for (const int threads : {1, 3})
+            check(size, dtype, scaled, threads, concat(isa, ' ', dtype, ' ', size.x, ", ", size.groups, " groups, threads ", threads));
   }
 }
 

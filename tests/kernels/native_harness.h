@@ -165,7 +165,8 @@ inline void expect_near(const Values& got, const Values& wanted, double relative
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(wanted[i]) && std::isnan(got[i])) continue;
     if (got[i] == wanted[i]) continue;
-    ASSERT_LE(std::abs(got[i] - wanted[i]), relative * std::max(1e-30, std::abs(wanted[i]))) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
+    ASSERT_LE(std::abs(got[i] - wanted[i]), relative * std::max(1e-30, std::abs(wanted[i])))
+        << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
   }
 }
 

@@ -29,16 +29,25 @@ TEST(NativeLookUp, IsTheTablesEntryOfEachByte) {
           for (int i = row.axis + 1; i < row.shape.rank(); ++i) inner *= row.shape[i];
           for (std::int64_t i = 0; i < row.shape.elements(); ++i) {
             bytes.push_back(static_cast<double>(i * 37 % 256));
-            wanted.push_back(table[static_cast<std::size_t>((one ? 0 : i / inner % channels) * 256) + static_cast<std::size_t>(bytes.back())]);
+            wanted.push_back(
+                table[static_cast<std::size_t>((one ? 0 : i / inner % channels) * 256) + static_cast<std::size_t>(bytes.back())]);
           }
-          const Case c{"LookUp", {{"axis", std::int64_t{row.axis}}}, {operand(DType::uint8, row.shape, row.from), plain(dtype, {channels, 256})}, {plain(dtype, row.shape)}, threads};
-          EXPECT_EQ(run_values(c, {bytes, table})[0], wanted) << to_string(row.shape) << ' ' << row.from << ' ' << name_of(dtype) << (one ? ", one row" : "");
+          const Case c{"LookUp",
+                       {{"axis", std::int64_t{row.axis}}},
+                       {operand(DType::uint8, row.shape, row.from), plain(dtype, {channels, 256})},
+                       {plain(dtype, row.shape)},
+                       threads};
+          EXPECT_EQ(run_values(c, {bytes, table})[0], wanted)
+              << to_string(row.shape) << ' ' << row.from << ' ' << name_of(dtype) << (one ? ", one row" : "");
         }
 }
 
 // As a model's input of numbers lies, so that what is planned behind it does not change.
 TEST(NativeLookUp, WritesRowMajorWhateverThePlanPrefers) {
-  const Case c{"LookUp", {{"axis", std::int64_t{1}}}, {operand(DType::uint8, {2, 3, 4, 4}, "acdb"), plain(DType::float32, {3, 256})}, {operand(DType::float32, {2, 3, 4, 4})}};
+  const Case c{"LookUp",
+               {{"axis", std::int64_t{1}}},
+               {operand(DType::uint8, {2, 3, 4, 4}, "acdb"), plain(DType::float32, {3, 256})},
+               {operand(DType::float32, {2, 3, 4, 4})}};
   for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last}) {
     KernelRequest request = c.request();
     request.options.preference = preference;

@@ -60,24 +60,32 @@ TEST(NativeLoss, ScoresOfBFloat16AreWidened) {
     const WithIsa with(isa);
     for (const std::int64_t classes : {3, 64, 1001}) {
       const std::int64_t rows = 37;
-      const Operand narrow = plain(DType::bfloat16, {rows, classes}), wide = plain(DType::float32, {rows, classes}), labels = plain(DType::int64, {rows}), one = plain(DType::float32, {});
+      const Operand narrow = plain(DType::bfloat16, {rows, classes}), wide = plain(DType::float32, {rows, classes}),
+                    labels = plain(DType::int64, {rows}), one = plain(DType::float32, {});
       Values x = random_values(rows * classes, 1, -5, 5), given;
       for (double& v : x) v = std::round(v * 16) / 16;
       for (std::int64_t r = 0; r < rows; ++r) given.push_back(static_cast<double>(r * 7 % classes));
       for (const int threads : {1, 3}) {
         const Attributes attributes{{"scale", 0.125F}};
-        const std::vector<Values> got = run_values({"SoftmaxCrossEntropyTraining", attributes, {narrow, labels}, {one, narrow}, threads}, {x, given});
-        const std::vector<Values> wanted = run_values({"SoftmaxCrossEntropyTraining", attributes, {wide, labels}, {one, wide}, threads}, {x, given});
+        const std::vector<Values> got =
+            run_values({"SoftmaxCrossEntropyTraining", attributes, {narrow, labels}, {one, narrow}, threads}, {x, given});
+        const std::vector<Values> wanted =
+            run_values({"SoftmaxCrossEntropyTraining", attributes, {wide, labels}, {one, wide}, threads}, {x, given});
         EXPECT_EQ(got[0], wanted[0]);
-        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(got[1][i], static_cast<double>(to_float(to_bfloat16(static_cast<float>(wanted[1][i])))));
-        EXPECT_EQ(run_values({"CountCorrect", {}, {narrow, labels}, {one}, threads}, {x, given}), run_values({"CountCorrect", {}, {wide, labels}, {one}, threads}, {x, given}));
+        for (std::size_t i = 0; i < x.size(); ++i)
+          ASSERT_EQ(got[1][i], static_cast<double>(to_float(to_bfloat16(static_cast<float>(wanted[1][i])))));
+        EXPECT_EQ(run_values({"CountCorrect", {}, {narrow, labels}, {one}, threads}, {x, given}),
+                  run_values({"CountCorrect", {}, {wide, labels}, {one}, threads}, {x, given}));
       }
     }
   }
 }
 
 TEST(NativeLoss, ExtremeLogitsStayFinite) {
-  const Case c{"SoftmaxCrossEntropyTraining", {{"scale", 1.0F}}, {plain(DType::float32, {2, 3}), plain(DType::int64, {2})}, {plain(DType::float32, {}), plain(DType::float32, {2, 3})}};
+  const Case c{"SoftmaxCrossEntropyTraining",
+               {{"scale", 1.0F}},
+               {plain(DType::float32, {2, 3}), plain(DType::int64, {2})},
+               {plain(DType::float32, {}), plain(DType::float32, {2, 3})}};
   const std::vector<Values> got = run_values(c, {{1e30, 0, -1e30, -500, -500, -500}, {0, 1}});
   EXPECT_NEAR(got[0][0], std::log(3.0), 1e-6);
   EXPECT_EQ(got[1][0], 0);
@@ -89,14 +97,18 @@ TEST(NativeLoss, LabelsOutsideSpoilTheLossAndIgnoredOnesDoNotCount) {
   const Case strict{"SoftmaxCrossEntropyTraining", {{"scale", 1.0F}}, {logits, labels}, {loss, logits}};
   EXPECT_TRUE(std::isnan(run_values(strict, {x, {0, 3}})[0][0]));
   EXPECT_TRUE(std::isnan(run_values(strict, {x, {-1, 0}})[0][0]));
-  const Case ignoring{"SoftmaxCrossEntropyTraining", {{"scale", 1.0F}, {"ignore_index", std::int64_t{-1}}}, {logits, labels}, {loss, logits}};
+  const Case ignoring{
+      "SoftmaxCrossEntropyTraining", {{"scale", 1.0F}, {"ignore_index", std::int64_t{-1}}}, {logits, labels}, {loss, logits}};
   const std::vector<Values> got = run_values(ignoring, {x, {-1, 2}});
   EXPECT_NEAR(got[0][0], std::log(std::exp(-2) + std::exp(-1) + 1), 1e-6);
   EXPECT_EQ(Values(got[1].begin(), got[1].begin() + 3), (Values{0, 0, 0}));
 }
 
 TEST(NativeLoss, GradientMayOverwriteTheLogits) {
-  const Case c{"SoftmaxCrossEntropyTraining", {{"scale", 1.0F}}, {plain(DType::float32, {40, 10}), plain(DType::int64, {40})}, {plain(DType::float32, {}), plain(DType::float32, {40, 10})}};
+  const Case c{"SoftmaxCrossEntropyTraining",
+               {{"scale", 1.0F}},
+               {plain(DType::float32, {40, 10}), plain(DType::int64, {40})},
+               {plain(DType::float32, {}), plain(DType::float32, {40, 10})}};
   const KernelDescription d = described(c);
   const Values x = random_values(400, 1), labels(40, 3);
   std::vector<Buffer> inputs = {Buffer(d.inputs[0], x), Buffer(d.inputs[1], labels)};
@@ -112,7 +124,8 @@ struct Likelihood {
 };
 
 TEST(NativeLoss, NegativeLogLikelihoodAndItsGradient) {
-  for (const Likelihood& l : {Likelihood{"mean", false, false}, Likelihood{"mean", true, true}, Likelihood{"sum", true, false}, Likelihood{"none", true, true}, Likelihood{"none", false, true}}) {
+  for (const Likelihood& l : {Likelihood{"mean", false, false}, Likelihood{"mean", true, true}, Likelihood{"sum", true, false},
+                              Likelihood{"none", true, true}, Likelihood{"none", false, true}}) {
     const Shape x{3, 4, 2}, places{3, 2};
     const Values logp = random_values(24, 1, -3, 0), labels = {0, 1, 3, 2, 1, 1}, weight = {0.5, 2, 1, 3};
     Attributes attributes{{"reduction", l.reduction}, {"input_shape", x.dims}};
@@ -135,14 +148,17 @@ TEST(NativeLoss, NegativeLogLikelihoodAndItsGradient) {
       values.push_back(weight);
     }
     const Operand y = plain(DType::float64, none ? places : Shape{});
-    expect_near(run_values({"NegativeLogLikelihoodLoss", attributes, inputs, {y}}, values)[0], none ? each : Values{mean ? loss / total : loss}, 1e-14, l.reduction);
+    expect_near(run_values({"NegativeLogLikelihoodLoss", attributes, inputs, {y}}, values)[0],
+                none ? each : Values{mean ? loss / total : loss}, 1e-14, l.reduction);
 
     const Values dy = none ? random_values(6, 5) : Values{1.5};
     Values wanted(24, 0);
-    for (std::size_t i = 0; i < 6; ++i) wanted[(i / 2 * 4 + static_cast<std::size_t>(labels[i])) * 2 + i % 2] = -dy[none ? i : 0] * chosen[i] / (mean ? total : 1);
+    for (std::size_t i = 0; i < 6; ++i)
+      wanted[(i / 2 * 4 + static_cast<std::size_t>(labels[i])) * 2 + i % 2] = -dy[none ? i : 0] * chosen[i] / (mean ? total : 1);
     inputs[0] = y;
     values[0] = dy;
-    expect_near(run_values({"NegativeLogLikelihoodLossBackward", attributes, inputs, {plain(DType::float64, x)}}, values)[0], wanted, 1e-14, l.reduction);
+    expect_near(run_values({"NegativeLogLikelihoodLossBackward", attributes, inputs, {plain(DType::float64, x)}}, values)[0], wanted, 1e-14,
+                l.reduction);
   }
 }
 
@@ -151,7 +167,8 @@ TEST(NativeLoss, CountsRowsWhoseFirstLargestScoreIsTheLabel) {
   const Values x = {1, 2, 3, 5, 5, 1, 0, 9, 1, 3, 2, 1};
   EXPECT_EQ(run_values({"CountCorrect", {}, {scores, plain(DType::int64, {4})}, {count}}, {x, {2, 1, 1, 0}})[0], Values{3});
   EXPECT_EQ(run_values({"CountCorrect", {}, {scores, scores}, {count}}, {x, {0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0}})[0], Values{3});
-  EXPECT_EQ(run_values({"CountCorrect", {}, {scores, plain(DType::int64, {4})}, {count}}, {x, {-1, 3, 1, 0}})[0], Values{2}) << "labels outside count for nothing";
+  EXPECT_EQ(run_values({"CountCorrect", {}, {scores, plain(DType::int64, {4})}, {count}}, {x, {-1, 3, 1, 0}})[0], Values{2})
+      << "labels outside count for nothing";
 }
 
 TEST(NativeLoss, CountsRowsOfManyScores) {
@@ -169,7 +186,12 @@ TEST(NativeLoss, CountsRowsOfManyScores) {
     correct += i % 4 < 2 || (i % 4 == 2 && at == 0);
   }
   for (const int threads : {1, 3})
-    EXPECT_EQ(run_values({"CountCorrect", {}, {plain(DType::float32, {n, classes}), plain(DType::int64, {n})}, {plain(DType::float32, {})}, threads}, {x, labels})[0], Values{correct}) << threads << " threads";
+    EXPECT_EQ(
+        run_values(
+            {"CountCorrect", {}, {plain(DType::float32, {n, classes}), plain(DType::int64, {n})}, {plain(DType::float32, {})}, threads},
+            {x, labels})[0],
+        Values{correct})
+        << threads << " threads";
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ TEST(NativeMovement, FiltersOfSixteenBitsChangeTheirBlocks) {
         const std::string spatial = std::string("cd").substr(0, static_cast<std::size_t>(shape.rank()) - 2);
         Values v(static_cast<std::size_t>(shape.elements()));
         for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 251);  // exact in 8 bits
-        const Case c{"Reorder", {}, {operand(dtype, shape, outer + spatial + "16b16a")}, {operand(dtype, shape, outer + spatial + "8b16a2b")}, 2};
+        const Case c{
+            "Reorder", {}, {operand(dtype, shape, outer + spatial + "16b16a")}, {operand(dtype, shape, outer + spatial + "8b16a2b")}, 2};
         EXPECT_EQ(described(c).kernel, "native.reorder.filter");
         EXPECT_EQ(run_values(c, {v})[0], v) << outer << ' ' << to_string(shape);
       }
@@ -148,7 +149,8 @@ TEST(NativeMovement, SquaresAndWhatIsLeftOfThemAreTransposedOnEveryInstructionSe
 }
 
 TEST(NativeMovement, WholeNumbersMoveToo) {
-  const Case pad{"Pad", {{"pads", ints({1, 1})}, {"mode", "constant"}, {"value", 7.0F}}, {operand(DType::int64, {2})}, {operand(DType::int64, {4})}};
+  const Case pad{
+      "Pad", {{"pads", ints({1, 1})}, {"mode", "constant"}, {"value", 7.0F}}, {operand(DType::int64, {2})}, {operand(DType::int64, {4})}};
   EXPECT_EQ(run_values(pad, {{-1, 5}})[0], (Values{7, -1, 5, 7}));
   const Case transpose{"Transpose", {{"perm", ints({1, 0})}}, {operand(DType::boolean, {2, 3})}, {operand(DType::boolean, {3, 2})}};
   EXPECT_EQ(run_values(transpose, {{1, 0, 0, 1, 1, 0}})[0], (Values{1, 1, 0, 1, 0, 0}));
@@ -213,9 +215,13 @@ TEST(NativeMovement, FillsLeavePaddingZero) {
 
 TEST(NativeMovement, GatherTakesRowsAndNothingFromOutside) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const Case rows{"Gather", {{"axis", std::int64_t{0}}}, {plain(DType::float32, {3, 2}), plain(DType::int64, {2, 2})}, {plain(DType::float32, {2, 2, 2})}};
+  const Case rows{"Gather",
+                  {{"axis", std::int64_t{0}}},
+                  {plain(DType::float32, {3, 2}), plain(DType::int64, {2, 2})},
+                  {plain(DType::float32, {2, 2, 2})}};
   expect_near(run_values(rows, {{1, 2, 3, 4, 5, 6}, {2, -3, 3, 0}})[0], {5, 6, 1, 2, nan, nan, 1, 2}, 0, "rows");
-  const Case columns{"Gather", {{"axis", std::int64_t{1}}}, {plain(DType::int32, {2, 3}), plain(DType::int32, {2})}, {plain(DType::int32, {2, 2})}};
+  const Case columns{
+      "Gather", {{"axis", std::int64_t{1}}}, {plain(DType::int32, {2, 3}), plain(DType::int32, {2})}, {plain(DType::int32, {2, 2})}};
   EXPECT_EQ(run_values(columns, {{1, 2, 3, 4, 5, 6}, {2, -4}})[0], (Values{3, 0, 6, 0}));
 }
 
@@ -236,7 +242,8 @@ TEST(NativeMovement, GatherBackwardSumsRepeatedRows) {
           auto row = static_cast<std::int64_t>(indices[static_cast<std::size_t>(i)]);
           row += row < 0 ? n : 0;
           if (row < 0 || row >= n) continue;
-          for (std::int64_t j = 0; j < inner; ++j) wanted[static_cast<std::size_t>((o * n + row) * inner + j)] += dy[static_cast<std::size_t>((o * count + i) * inner + j)];
+          for (std::int64_t j = 0; j < inner; ++j)
+            wanted[static_cast<std::size_t>((o * n + row) * inner + j)] += dy[static_cast<std::size_t>((o * count + i) * inner + j)];
         }
       const Values got = run_values(c, {dy, indices})[0];
       for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 2e-5) << threads;
@@ -245,9 +252,15 @@ TEST(NativeMovement, GatherBackwardSumsRepeatedRows) {
 
 TEST(NativeMovement, GatherElementsTakesEachAndNothingFromOutside) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const Case columns{"GatherElements", {{"axis", std::int64_t{0}}}, {plain(DType::float32, {3, 2}), plain(DType::int64, {2, 2})}, {plain(DType::float32, {2, 2})}};
+  const Case columns{"GatherElements",
+                     {{"axis", std::int64_t{0}}},
+                     {plain(DType::float32, {3, 2}), plain(DType::int64, {2, 2})},
+                     {plain(DType::float32, {2, 2})}};
   expect_near(run_values(columns, {{1, 2, 3, 4, 5, 6}, {2, -3, 3, 0}})[0], {5, 2, nan, 2}, 0, "columns");
-  const Case rows{"GatherElements", {{"axis", std::int64_t{1}}}, {plain(DType::int32, {2, 3}), plain(DType::int32, {2, 2})}, {plain(DType::int32, {2, 2})}};
+  const Case rows{"GatherElements",
+                  {{"axis", std::int64_t{1}}},
+                  {plain(DType::int32, {2, 3}), plain(DType::int32, {2, 2})},
+                  {plain(DType::int32, {2, 2})}};
   EXPECT_EQ(run_values(rows, {{1, 2, 3, 4, 5, 6}, {2, -4, 0, -1}})[0], (Values{3, 0, 4, 6}));
 }
 

@@ -24,7 +24,8 @@ struct Expected {
 };
 
 // In double, of what the kernel reads.
-Expected expected(const Form& f, std::size_t n, const Values& x, const Values& scale, const Values& bias, const Values& addend, const Values& dy, const Values& dsum) {
+Expected expected(const Form& f, std::size_t n, const Values& x, const Values& scale, const Values& bias, const Values& addend,
+                  const Values& dy, const Values& dsum) {
   Expected e;
   e.dscale.assign(n, 0);
   e.dbias.assign(n, 0);
@@ -46,7 +47,8 @@ Expected expected(const Form& f, std::size_t n, const Values& x, const Values& s
       e.dbias[i] += dy[row * n + i];
     }
     for (std::size_t i = 0; i < n; ++i)
-      e.dx.push_back(r * (dy[row * n + i] * (f.scale ? scale[i] : 1) - (f.rms ? 0 : plain) - (s[i] - mean) * r * along) + (f.addend ? dsum[row * n + i] : 0));
+      e.dx.push_back(r * (dy[row * n + i] * (f.scale ? scale[i] : 1) - (f.rms ? 0 : plain) - (s[i] - mean) * r * along) +
+                     (f.addend ? dsum[row * n + i] : 0));
     e.mean.push_back(mean);
     e.inverse.push_back(r);
   }
@@ -57,7 +59,8 @@ void expect_close(const Values& got, const Values& wanted, double error, const s
   ASSERT_EQ(got.size(), wanted.size()) << what;
   double scale = 1;
   for (const double v : wanted) scale = std::max(scale, std::abs(v));
-  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LE(std::abs(got[i] - wanted[i]), error * scale) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::abs(got[i] - wanted[i]), error * scale) << what << ", element " << i << ": got " << got[i] << ", wanted " << wanted[i];
 }
 
 Values rounded(Values v, DType dtype) {
@@ -73,7 +76,8 @@ void check(const Form& f, const Size& size, DType dtype, int threads, const std:
   const DType wide = dtype == DType::bfloat16 ? DType::float32 : dtype;
   const double exact = 16 * epsilon_of(wide), error = dtype == DType::bfloat16 ? 0x1p-8 : exact;
   // Far from zero, where the difference of mean squares would lose all that there is.
-  Values x = random_values(elements, 1), addend = rounded(random_values(elements, 2), dtype), dy = rounded(random_values(elements, 3), dtype), dsum = rounded(random_values(elements, 4), dtype);
+  Values x = random_values(elements, 1), addend = rounded(random_values(elements, 2), dtype),
+         dy = rounded(random_values(elements, 3), dtype), dsum = rounded(random_values(elements, 4), dtype);
   if (dtype != DType::bfloat16 && !f.rms)
     for (double& v : x) v = static_cast<double>(static_cast<float>(v + 100));
   x = rounded(x, dtype);
@@ -98,7 +102,8 @@ void check(const Form& f, const Size& size, DType dtype, int threads, const std:
   expect_close(got[0], e.y, error + far * exact, what + ", y");
   expect_close(got[1], e.mean, exact, what + ", mean");
   expect_close(got[2], e.inverse, far * exact, what + ", inverse deviation");
-  for (std::size_t i = 0; f.addend && i < sum.size(); ++i) ASSERT_LE(std::abs(sum[i] - x[i] - addend[i]), error * std::abs(x[i] + addend[i]) + exact * 100) << what << ", sum";
+  for (std::size_t i = 0; f.addend && i < sum.size(); ++i)
+    ASSERT_LE(std::abs(sum[i] - x[i] - addend[i]), error * std::abs(x[i] + addend[i]) + exact * 100) << what << ", sum";
 
   Case backward{"RowNormalizationBackward", a, {like_x, like_x, with(f.scale, like_row), statistic, statistic}, {like_x}, threads};
   std::vector<Values> gradients{dy, sum, f.scale ? scale : Values{}, got[1], got[2]};
@@ -123,7 +128,8 @@ TEST(NativeNormalization, RowsOfEveryFormOnEveryInstructionSet) {
     for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
       for (const Form& f : forms)
         for (const Size& size : sizes)
-          for (const int threads : {1, 3}) check(f, size, dtype, threads, concat(isa, ' ', dtype, ' ', size.x, ", ", f.name, ", threads ", threads));
+          for (const int threads : {1, 3})
+            check(f, size, dtype, threads, concat(isa, ' ', dtype, ' ', size.x, ", ", f.name, ", threads ", threads));
   }
 }
 
@@ -137,10 +143,13 @@ TEST(NativeNormalization, RowsBesideFloat32) {
         Shape rows = size.x;
         for (auto i = static_cast<int>(size.axis); i < rows.rank(); ++i) rows[i] = 1;
         const std::int64_t elements = size.x.elements();
-        const Operand wide = plain(DType::float32, size.x), narrow = plain(DType::bfloat16, size.x), statistic = plain(DType::float32, rows), like_row = plain(DType::float32, row);
+        const Operand wide = plain(DType::float32, size.x), narrow = plain(DType::bfloat16, size.x),
+                      statistic = plain(DType::float32, rows), like_row = plain(DType::float32, row);
         const auto in_16_bits = [&](int seed) { return rounded(random_values(elements, seed), DType::bfloat16); };
-        const Values x = rounded(random_values(elements, 1), DType::float32), addend = in_16_bits(2), dy = in_16_bits(3), dsum = rounded(random_values(elements, 4), DType::float32);
-        const Values scale = rounded(random_values(row.elements(), 5), DType::float32), bias = rounded(random_values(row.elements(), 6), DType::float32);
+        const Values x = rounded(random_values(elements, 1), DType::float32), addend = in_16_bits(2), dy = in_16_bits(3),
+                     dsum = rounded(random_values(elements, 4), DType::float32);
+        const Values scale = rounded(random_values(row.elements(), 5), DType::float32),
+                     bias = rounded(random_values(row.elements(), 6), DType::float32);
         const Attributes a{{"axis", size.axis}, {"epsilon", 0.01F}};
         for (const bool adds : {false, true}) {
           const auto forward = [&](const Operand& other, const Operand& y) {
@@ -154,7 +163,11 @@ TEST(NativeNormalization, RowsBesideFloat32) {
             return run_values(c, given);
           };
           const auto backward = [&](const Operand& of_dy, const std::vector<Values>& of) {
-            Case c{"RowNormalizationBackward", {{"axis", size.axis}}, {of_dy, wide, like_row, statistic, statistic}, {wide, like_row, like_row}, threads};
+            Case c{"RowNormalizationBackward",
+                   {{"axis", size.axis}},
+                   {of_dy, wide, like_row, statistic, statistic},
+                   {wide, like_row, like_row},
+                   threads};
             std::vector<Values> given{dy, x, scale, of[1], of[2]};
             if (adds) {
               c.inputs.push_back(wide);
@@ -180,7 +193,8 @@ TEST(NativeNormalization, RowsBesideFloat32) {
 TEST(NativeNormalization, GradientsMayTakeTheMemoryOfTheirOperands) {
   const Operand x = plain(DType::float32, {64, 96}), row = plain(DType::float32, {96}), statistic = plain(DType::float32, {64, 1});
   const Case c{"RowNormalizationBackward", {{"axis", std::int64_t{1}}}, {x, x, row, statistic, statistic, x}, {x, row, row}, 2};
-  const std::vector<Values> given{random_values(64 * 96, 1), random_values(64 * 96, 2), random_values(96, 3), random_values(64, 4), random_values(64, 5), random_values(64 * 96, 6)};
+  const std::vector<Values> given{random_values(64 * 96, 1), random_values(64 * 96, 2), random_values(96, 3),
+                                  random_values(64, 4),      random_values(64, 5),      random_values(64 * 96, 6)};
   const KernelDescription d = described(c);
   const std::vector<Values> wanted = run_values(c, given);
   for (const auto& [output, input] : d.in_place) {

@@ -26,19 +26,24 @@ std::vector<float> numbers(std::int64_t n, unsigned seed) {
   return all;
 }
 
-float summed(const std::vector<float>& a, const std::vector<float>& b, std::int64_t i, std::int64_t j, std::int64_t inner, std::int64_t columns, float start) {
-  for (std::int64_t p = 0; p < inner; ++p) start = std::fma(a[static_cast<std::size_t>(i * inner + p)], b[static_cast<std::size_t>(p * columns + j)], start);
+float summed(const std::vector<float>& a, const std::vector<float>& b, std::int64_t i, std::int64_t j, std::int64_t inner,
+             std::int64_t columns, float start) {
+  for (std::int64_t p = 0; p < inner; ++p)
+    start = std::fma(a[static_cast<std::size_t>(i * inner + p)], b[static_cast<std::size_t>(p * columns + j)], start);
   return start;
 }
 
 // With multiply-adds the sums are exactly these; without, they are rounded once more a number.
-void expect_products(const std::vector<float>& c, const std::vector<float>& a, const std::vector<float>& b, std::int64_t rows, std::int64_t columns, std::int64_t inner, const std::string& what) {
+void expect_products(const std::vector<float>& c, const std::vector<float>& a, const std::vector<float>& b, std::int64_t rows,
+                     std::int64_t columns, std::int64_t inner, const std::string& what) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j) {
       const float wanted = summed(a, b, i, j, inner, columns, 0);
-      ASSERT_NEAR(c[static_cast<std::size_t>(i * columns + j)], wanted, machine_isa() == Isa::baseline ? 1e-4 : 0) << what << " at " << i << ", " << j;
+      ASSERT_NEAR(c[static_cast<std::size_t>(i * columns + j)], wanted, machine_isa() == Isa::baseline ? 1e-4 : 0)
+          << what << " at " << i << ", " << j;
     }
-  for (std::size_t i = static_cast<std::size_t>(rows * columns); i < c.size(); ++i) ASSERT_TRUE(std::isnan(c[i])) << what << " wrote behind its end";
+  for (std::size_t i = static_cast<std::size_t>(rows * columns); i < c.size(); ++i)
+    ASSERT_TRUE(std::isnan(c[i])) << what << " wrote behind its end";
 }
 
 TEST(NativeProducts, BlocksOfEverySizeAreTheirSums) {
@@ -55,14 +60,30 @@ TEST(NativeProducts, BlocksOfEverySizeAreTheirSums) {
           loops.block({a.data(), b.data(), c.data(), rows, columns, inner, inner, 1, columns, columns, nullptr, false, false, false, {}});
           expect_products(c, a, b, rows, columns, inner, what + ", as it lies");
           if (rows > loops.panel_rows || columns > loops.panel_columns) continue;
-          std::vector<float> pa(static_cast<std::size_t>(loops.panel_rows * inner)), pb(static_cast<std::size_t>(loops.panel_columns * inner));
+          std::vector<float> pa(static_cast<std::size_t>(loops.panel_rows * inner)),
+              pb(static_cast<std::size_t>(loops.panel_columns * inner));
           loops.pack({a.data(), false, inner, 1, rows, inner, loops.panel_rows, pa.data()});
           loops.pack({b.data(), false, 1, columns, columns, inner, loops.panel_columns, pb.data()});
           c = empty;
-          loops.panels({pa.data(), pb.data(), c.data(), rows, columns, inner, 0, 0, 0, columns, nullptr, false, false, false, {a.data(), a.data()}});
+          loops.panels(
+              {pa.data(), pb.data(), c.data(), rows, columns, inner, 0, 0, 0, columns, nullptr, false, false, false, {a.data(), a.data()}});
           expect_products(c, a, b, rows, columns, inner, what + ", packed");
           c = empty;
-          loops.panels({a.data(), pb.data(), c.data(), rows, columns, inner, inner, 1, 0, columns, nullptr, false, false, false, {a.data(), a.data()}});
+          loops.panels({a.data(),
+                        pb.data(),
+                        c.data(),
+                        rows,
+                        columns,
+                        inner,
+                        inner,
+                        1,
+                        0,
+                        columns,
+                        nullptr,
+                        false,
+                        false,
+                        false,
+                        {a.data(), a.data()}});
           expect_products(c, a, b, rows, columns, inner, what + ", a as it lies");
         }
   }
@@ -70,14 +91,16 @@ TEST(NativeProducts, BlocksOfEverySizeAreTheirSums) {
 
 TEST(NativeProducts, DoNotDependOnTheThreads) {
   // Few rows and many, few columns and many, a sum in parts, columns in parts.
-  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{5, 300, 40}, {200, 20, 40}, {130, 130, 2100}, {60, 300, 1024}, {1, 1, 1}, {40, 3, 1030}}) {
+  for (const auto& [rows, columns, inner] :
+       {std::array<std::int64_t, 3>{5, 300, 40}, {200, 20, 40}, {130, 130, 2100}, {60, 300, 1024}, {1, 1, 1}, {40, 3, 1030}}) {
     const std::vector<float> a = numbers(rows * inner, 3), b = numbers(columns * inner, 4);
     std::vector<float> first(static_cast<std::size_t>(rows * columns + rows));
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t p = 0; p < inner; ++p) {
         const float one = a[static_cast<std::size_t>(i * inner + p)];
         first[static_cast<std::size_t>(rows * columns + i)] += one;
-        for (std::int64_t j = 0; j < columns; ++j) first[static_cast<std::size_t>(i * columns + j)] += one * b[static_cast<std::size_t>(j * inner + p)];
+        for (std::int64_t j = 0; j < columns; ++j)
+          first[static_cast<std::size_t>(i * columns + j)] += one * b[static_cast<std::size_t>(j * inner + p)];
       }
     bool plain = true;  // sums of rounded products, at first
     for (const int threads : {1, 2, 3, 7}) {
@@ -87,7 +110,8 @@ TEST(NativeProducts, DoNotDependOnTheThreads) {
       const auto at = reinterpret_cast<std::uintptr_t>(workspace.data());
       p.run(a.data(), b.data(), c.data(), nullptr, c.data() + rows * columns, workspace.data() + (64 - at % 64) % 64);
       if (plain) {
-        for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], first[i], 2e-3) << rows << " by " << columns << " by " << inner << " at " << i;
+        for (std::size_t i = 0; i < c.size(); ++i)
+          ASSERT_NEAR(c[i], first[i], 2e-3) << rows << " by " << columns << " by " << inner << " at " << i;
       }
       if (std::exchange(plain, false)) first = c;
       EXPECT_EQ(c, first) << rows << " by " << columns << " by " << inner << ", " << threads << " threads";
@@ -116,7 +140,8 @@ TEST(NativeProducts, BlocksOfPairsAreTheirSums) {
         SCOPED_TRACE(concat(rows, " by ", columns, " by ", inner));
         const std::vector<float> a = narrow_numbers(inner * rows, 1), b = narrow_numbers(inner * columns, 2);  // a turned
         const std::int64_t pairs = (inner + 1) / 2;
-        std::vector<std::uint32_t> pa(static_cast<std::size_t>(pairs * rows)), pb(static_cast<std::size_t>(pairs * columns)), same(pb.size());
+        std::vector<std::uint32_t> pa(static_cast<std::size_t>(pairs * rows)), pb(static_cast<std::size_t>(pairs * columns)),
+            same(pb.size());
         dots.pair_lines(pa.data(), rows, as_bfloat16(a).data(), rows, inner, rows);
         dots.pair_lines(pb.data(), columns, as_bfloat16(b).data(), columns, inner, columns);
         dots.pair_narrowed(same.data(), columns, b.data(), columns, inner, columns);
@@ -127,15 +152,19 @@ TEST(NativeProducts, BlocksOfPairsAreTheirSums) {
           for (std::int64_t i = 0; i < rows; ++i)
             for (std::int64_t j = 0; j < columns; ++j) {
               double wanted = 0;
-              for (std::int64_t p = 0; p < inner; ++p) wanted += static_cast<double>(a[static_cast<std::size_t>(p * rows + i)]) * static_cast<double>(b[static_cast<std::size_t>(p * columns + j)]);
+              for (std::int64_t p = 0; p < inner; ++p)
+                wanted += static_cast<double>(a[static_cast<std::size_t>(p * rows + i)]) *
+                          static_cast<double>(b[static_cast<std::size_t>(p * columns + j)]);
               ASSERT_NEAR(c[static_cast<std::size_t>(i * columns + j)], (again ? 2 : 1) * wanted, 1e-4) << i << ", " << j;
             }
-          for (std::size_t i = static_cast<std::size_t>(rows * columns); i < c.size(); ++i) ASSERT_TRUE(std::isnan(c[i])) << "wrote behind its end";
+          for (std::size_t i = static_cast<std::size_t>(rows * columns); i < c.size(); ++i)
+            ASSERT_TRUE(std::isnan(c[i])) << "wrote behind its end";
         }
         // Line by line the same bits.
         std::vector<std::uint32_t> lines(static_cast<std::size_t>(rows * pairs)), ones(static_cast<std::size_t>(rows * pairs), 0x3f803f80);
         for (std::int64_t i = 0; i < rows; ++i)
-          for (std::int64_t p = 0; p < pairs; ++p) lines[static_cast<std::size_t>(i * pairs + p)] = pa[static_cast<std::size_t>(p * rows + i)];
+          for (std::int64_t p = 0; p < pairs; ++p)
+            lines[static_cast<std::size_t>(i * pairs + p)] = pa[static_cast<std::size_t>(p * rows + i)];
         dots.inner_products(lines.data(), ones.data(), pairs, rows, pairs, sums.data());
         dots.block({lines.data(), ones.data(), c.data(), rows, 1, pairs, pairs, 1, 1, 1, false});
         for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) ASSERT_EQ(sums[i], c[i]);
@@ -145,7 +174,8 @@ TEST(NativeProducts, BlocksOfPairsAreTheirSums) {
 
 TEST(NativeProducts, OfPairsDoNotDependOnTheThreads) {
   if (!dot_products()) GTEST_SKIP() << "the processor has no AVX512_BF16";
-  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{1, 1, 1}, {5, 300, 40}, {200, 20, 41}, {130, 130, 700}, {60, 257, 1024}, {97, 3, 513}}) {
+  for (const auto& [rows, columns, inner] :
+       {std::array<std::int64_t, 3>{1, 1, 1}, {5, 300, 40}, {200, 20, 41}, {130, 130, 700}, {60, 257, 1024}, {97, 3, 513}}) {
     const std::vector<float> a = narrow_numbers(inner * rows, 3), b = narrow_numbers(inner * columns, 4);
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 7}) {
@@ -155,7 +185,8 @@ TEST(NativeProducts, OfPairsDoNotDependOnTheThreads) {
       std::vector<std::byte> workspace(static_cast<std::size_t>(p.workspace()) + 128, std::byte{0xff});
       const std::size_t start = (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
       p.run(a.data(), b.data(), c.data(), c.data() + rows * columns, workspace.data() + start);
-      for (std::size_t i = start + static_cast<std::size_t>(p.workspace()); i < workspace.size(); ++i) ASSERT_EQ(workspace[i], std::byte{0xff}) << "wrote outside its workspace";
+      for (std::size_t i = start + static_cast<std::size_t>(p.workspace()); i < workspace.size(); ++i)
+        ASSERT_EQ(workspace[i], std::byte{0xff}) << "wrote outside its workspace";
       if (threads > 1) {
         EXPECT_EQ(c, first);
         continue;
@@ -167,7 +198,9 @@ TEST(NativeProducts, OfPairsDoNotDependOnTheThreads) {
         ASSERT_NEAR(static_cast<double>(c[static_cast<std::size_t>(rows * columns + i)]), sum, 1e-3);
         for (std::int64_t j = 0; j < columns; ++j) {
           double wanted = 0;
-          for (std::int64_t k = 0; k < inner; ++k) wanted += static_cast<double>(a[static_cast<std::size_t>(k * rows + i)]) * static_cast<double>(b[static_cast<std::size_t>(k * columns + j)]);
+          for (std::int64_t k = 0; k < inner; ++k)
+            wanted += static_cast<double>(a[static_cast<std::size_t>(k * rows + i)]) *
+                      static_cast<double>(b[static_cast<std::size_t>(k * columns + j)]);
           ASSERT_NEAR(static_cast<double>(c[static_cast<std::size_t>(i * columns + j)]), wanted, 1e-3) << i << ", " << j;
         }
       }

@@ -45,8 +45,10 @@ TEST(NativeRandomNumbers, AreCountedBySample) {
       for (std::int64_t s = 0; s < row.samples; ++s)
         for (std::int64_t i = 0; i < row.inside; ++i) wanted.push_back(number(row.element(o, s, i), state));
     for (const int threads : {1, 3}) {
-      EXPECT_EQ(numbers(drawn(DType::float64, row.shape, row.attributes, threads), {12345.0 + 4294967296.0 * 3, 9, 5, 0}), wanted) << row.name;
-      expect_near(numbers(drawn(DType::float32, row.shape, row.attributes, threads), {12345.0 + 4294967296.0 * 3, 9, 5, 0}), wanted, epsilon_of(DType::float32), row.name);
+      EXPECT_EQ(numbers(drawn(DType::float64, row.shape, row.attributes, threads), {12345.0 + 4294967296.0 * 3, 9, 5, 0}), wanted)
+          << row.name;
+      expect_near(numbers(drawn(DType::float32, row.shape, row.attributes, threads), {12345.0 + 4294967296.0 * 3, 9, 5, 0}), wanted,
+                  epsilon_of(DType::float32), row.name);
     }
   }
 }

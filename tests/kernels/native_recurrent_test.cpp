@@ -13,7 +13,11 @@ struct Form {
   bool linear = false, relu = false;
   bool lstm() const { return gates == 4; }
 };
-const Form forms[] = {{"lstm", "LSTM", 4, 6}, {"gru", "GRU", 3, 5}, {"gru_linear", "GRU", 3, 5, true}, {"rnn", "RNN", 1, 2}, {"rnn_relu", "RNN", 1, 2, false, true}};
+const Form forms[] = {{"lstm", "LSTM", 4, 6},
+                      {"gru", "GRU", 3, 5},
+                      {"gru_linear", "GRU", 3, 5, true},
+                      {"rnn", "RNN", 1, 2},
+                      {"rnn_relu", "RNN", 1, 2, false, true}};
 
 struct Size {
   const char* direction;
@@ -26,14 +30,19 @@ const Size sizes[] = {
 
 class Recurrent {
  public:
-  Recurrent(const Form& f, const Size& s, DType dtype, int threads, bool rounds = false) : f_(f), s_(s), rounds_(rounds), D_(std::string_view(s.direction) == "bidirectional" ? 2 : 1), dtype_(dtype), threads_(threads) {}
+  Recurrent(const Form& f, const Size& s, DType dtype, int threads, bool rounds = false)
+      : f_(f), s_(s), rounds_(rounds), D_(std::string_view(s.direction) == "bidirectional" ? 2 : 1), dtype_(dtype), threads_(threads) {}
 
   // Y, Y_h, (Y_c,) saved; then the gradients.
   std::vector<Values> training() const {
     std::vector<Values> all = forward(true);
     const std::int64_t state = D_ * s_.B * s_.H;
     const Shape steps{s_.T, D_, s_.B, s_.H};
-    Case c{"RecurrentBackward", attributes(), {of({D_, f_.gates * s_.H, s_.H}), of(saved()), lengths(), of(steps), of(states())}, {of({s_.T, s_.B, D_ * f_.gates * s_.H}), of(states())}, threads_};
+    Case c{"RecurrentBackward",
+           attributes(),
+           {of({D_, f_.gates * s_.H, s_.H}), of(saved()), lengths(), of(steps), of(states())},
+           {of({s_.T, s_.B, D_ * f_.gates * s_.H}), of(states())},
+           threads_};
     std::vector<Values> given{matrix(), all.back(), length_values(), random_values(steps.elements(), 11), random_values(state, 12)};
     if (f_.lstm()) {
       c.inputs.push_back(of(states()));
@@ -47,12 +56,17 @@ class Recurrent {
   }
   std::vector<Values> forward(bool training) const {
     const std::int64_t columns = D_ * f_.gates * s_.H;
-    Case c{"RecurrentTraining", attributes(), {of({s_.T, s_.B, columns}), of({D_, f_.gates * s_.H, s_.H}), s_.states ? of(states()) : Operand{}, s_.states && f_.lstm() ? of(states()) : Operand{}, lengths(), f_.linear ? of({D_, s_.H}) : Operand{}},
-           {of({s_.T, D_, s_.B, s_.H}), of(states())}, threads_};
+    Case c{"RecurrentTraining",
+           attributes(),
+           {of({s_.T, s_.B, columns}), of({D_, f_.gates * s_.H, s_.H}), s_.states ? of(states()) : Operand{},
+            s_.states && f_.lstm() ? of(states()) : Operand{}, lengths(), f_.linear ? of({D_, s_.H}) : Operand{}},
+           {of({s_.T, D_, s_.B, s_.H}), of(states())},
+           threads_};
     if (f_.lstm()) c.outputs.push_back(of(states()));
     if (training) c.outputs.push_back(of(saved()));
     const auto drawn = [](bool there, std::int64_t n, unsigned seed) { return there ? random_values(n, seed, -1, 1) : Values{}; };
-    return run_way(c, {random_values(s_.T * s_.B * columns, 1), matrix(), drawn(s_.states, D_ * s_.B * s_.H, 3), drawn(s_.states && f_.lstm(), D_ * s_.B * s_.H, 4), length_values(), drawn(f_.linear, D_ * s_.H, 5)});
+    return run_way(c, {random_values(s_.T * s_.B * columns, 1), matrix(), drawn(s_.states, D_ * s_.B * s_.H, 3),
+                       drawn(s_.states && f_.lstm(), D_ * s_.B * s_.H, 4), length_values(), drawn(f_.linear, D_ * s_.H, 5)});
   }
 
  private:
@@ -65,9 +79,15 @@ class Recurrent {
     for (std::size_t b = 0; b < v.size(); ++b) v[b] = static_cast<double>((b * 3 + 1) % static_cast<std::size_t>(s_.T + 1));
     return v;
   }
-  Values matrix() const { return random_values(D_ * f_.gates * s_.H * s_.H, 2, -1 / std::sqrt(static_cast<double>(s_.H)), 1 / std::sqrt(static_cast<double>(s_.H))); }
+  Values matrix() const {
+    return random_values(D_ * f_.gates * s_.H * s_.H, 2, -1 / std::sqrt(static_cast<double>(s_.H)),
+                         1 / std::sqrt(static_cast<double>(s_.H)));
+  }
   Attributes attributes() const {
-    Attributes a{{"cell", std::string(f_.cell)}, {"direction", std::string(s_.direction)}, {"linear_before_reset", std::int64_t{f_.linear}}, {"relu", std::int64_t{f_.relu}}};
+    Attributes a{{"cell", std::string(f_.cell)},
+                 {"direction", std::string(s_.direction)},
+                 {"linear_before_reset", std::int64_t{f_.linear}},
+                 {"relu", std::int64_t{f_.relu}}};
     if (rounds_) a.set("product_dtype", static_cast<std::int64_t>(DType::bfloat16));
     return a;
   }
@@ -107,9 +127,11 @@ TEST(NativeRecurrent, IsTheSameInFloatAndDoubleAndOnAllThreads) {
         for (std::size_t i = 0; i < got.size(); ++i) {
           double scale = 1e-3;
           for (const double w : wanted[i]) scale = std::max(scale, std::abs(w));
-          for (std::size_t k = 0; k < got[i].size(); ++k) ASSERT_NEAR(got[i][k], wanted[i][k], 32 * epsilon_of(DType::float32) * scale) << "output " << i << " at " << k;
+          for (std::size_t k = 0; k < got[i].size(); ++k)
+            ASSERT_NEAR(got[i][k], wanted[i][k], 32 * epsilon_of(DType::float32) * scale) << "output " << i << " at " << k;
         }
-        for (const int threads : {2, 3, 16}) EXPECT_EQ(Recurrent(form, size, DType::float32, threads).training(), got) << threads << " threads";
+        for (const int threads : {2, 3, 16})
+          EXPECT_EQ(Recurrent(form, size, DType::float32, threads).training(), got) << threads << " threads";
         std::vector<Values> inference = Recurrent(form, size, DType::float32, 1).forward(false);
         for (std::size_t i = 0; i < inference.size(); ++i) EXPECT_EQ(inference[i], got[i]) << "output " << i << " without what is saved";
       }
@@ -122,7 +144,8 @@ TEST(NativeRecurrent, RoundsOperandsWhereItMay) {
   for (const Form& form : forms)
     for (const Size& size : {sizes[3], sizes[4], Size{"forward", 9, 40, 130, false, true}}) {
       SCOPED_TRACE(concat(form.name, ' ', size.direction, " T=", size.T, " B=", size.B, " H=", size.H));
-      const std::vector<Values> wanted = Recurrent(form, size, DType::float64, 1).training(), got = Recurrent(form, size, DType::float32, 1, true).training();
+      const std::vector<Values> wanted = Recurrent(form, size, DType::float64, 1).training(),
+                                got = Recurrent(form, size, DType::float32, 1, true).training();
       ASSERT_EQ(got.size(), wanted.size());
       const std::size_t compared = form.relu ? 3 : got.size();  // its slope jumps where rounding takes a number over 0
       for (std::size_t i = 0; i < compared; ++i) {
@@ -130,14 +153,20 @@ TEST(NativeRecurrent, RoundsOperandsWhereItMay) {
         for (const double w : wanted[i]) scale = std::max(scale, std::abs(w));
         for (std::size_t k = 0; k < got[i].size(); ++k) ASSERT_NEAR(got[i][k], wanted[i][k], 3e-2 * scale) << "output " << i << " at " << k;
       }
-      for (const int threads : {2, 5}) EXPECT_EQ(Recurrent(form, size, DType::float32, threads, true).training(), got) << threads << " threads";
+      for (const int threads : {2, 5})
+        EXPECT_EQ(Recurrent(form, size, DType::float32, threads, true).training(), got) << threads << " threads";
     }
 }
 
 TEST(NativeRecurrent, RoundsNothingUnlessItMay) {
   const auto offered = [](std::int64_t H, DType dtype, bool rounds) {
-    Case c{"RecurrentTraining", {{"cell", std::string("RNN")}, {"direction", std::string("forward")}, {"linear_before_reset", std::int64_t{0}}, {"relu", std::int64_t{0}}},
-           {plain(dtype, {3, 2, H}), plain(dtype, {1, H, H})}, {plain(dtype, {3, 1, 2, H}), plain(dtype, {1, 2, H})}};
+    Case c{"RecurrentTraining",
+           {{"cell", std::string("RNN")},
+            {"direction", std::string("forward")},
+            {"linear_before_reset", std::int64_t{0}},
+            {"relu", std::int64_t{0}}},
+           {plain(dtype, {3, 2, H}), plain(dtype, {1, H, H})},
+           {plain(dtype, {3, 1, 2, H}), plain(dtype, {1, 2, H})}};
     if (rounds) c.attributes.set("product_dtype", static_cast<std::int64_t>(DType::bfloat16));
     return cpu_backend().describe(c.request()).size();
   };

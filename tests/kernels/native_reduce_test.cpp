@@ -53,12 +53,14 @@ TEST(NativeReduce, EveryReductionInEveryLayout) {
               for (const std::int64_t axis : row.axes) kept[static_cast<int>(axis)] = 1;
               for (int axis = 0; axis < kept.rank(); ++axis)
                 if (keep || std::find(row.axes.begin(), row.axes.end(), axis) == row.axes.end()) y.dims.push_back(kept[axis]);
-              const Case c{r.op, {{"axes", row.axes}, {"keepdims", std::int64_t{keep}}}, {operand(dtype, row.x, tag)}, {operand(dtype, y)}, threads};
+              const Case c{
+                  r.op, {{"axes", row.axes}, {"keepdims", std::int64_t{keep}}}, {operand(dtype, row.x, tag)}, {operand(dtype, y)}, threads};
               // Products of many numbers near 1; sums of positive ones, so that errors are relative to the sum.
               const Values v = random_values(row.x.elements(), 4, 0.98, 1.02);
               const double n = static_cast<double>(row.x.elements()) / std::max(1.0, static_cast<double>(kept.elements()));
               const std::string what = concat(r.op, " ", row.x, tag, " axes ", Shape(row.axes), " ", dtype);
-              expect_near(run_values(c, {v})[0], oracle(r, row.x, v, row.axes, kept), epsilon_of(dtype) * 4 * std::sqrt(std::max(n, 4.0)), what);
+              expect_near(run_values(c, {v})[0], oracle(r, row.x, v, row.axes, kept), epsilon_of(dtype) * 4 * std::sqrt(std::max(n, 4.0)),
+                          what);
             }
 }
 
@@ -66,19 +68,25 @@ TEST(NativeReduce, LongSumsKeepTheirPrecision) {
   for (const char* isa : isas) {
     const WithIsa with(isa);
     const std::int64_t n = 1 << 20;
-    const Case all{"ReduceSum", {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, {plain(DType::float32, {n})}, {plain(DType::float32, {})}};
+    const Case all{
+        "ReduceSum", {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, {plain(DType::float32, {n})}, {plain(DType::float32, {})}};
     const Values v = random_values(n, 1, 0, 1);
     double sum = 0;
     for (const double x : v) sum += x;
     EXPECT_NEAR(run_values(all, {v})[0][0] / sum, 1, 2e-6) << isa;
-    const Case columns{"ReduceSum", {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, {plain(DType::float32, {n / 4, 4})}, {plain(DType::float32, {4})}};
+    const Case columns{
+        "ReduceSum", {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, {plain(DType::float32, {n / 4, 4})}, {plain(DType::float32, {4})}};
     const Values got = run_values(columns, {v})[0];
     EXPECT_NEAR((got[0] + got[1] + got[2] + got[3]) / sum, 1, 2e-6) << isa;
   }
 }
 
 TEST(NativeReduce, SameBitsTwice) {
-  const Case c{"ReduceSum", {{"axes", Ints{0, 2, 3}}, {"keepdims", std::int64_t{1}}}, {operand(DType::float32, {16, 20, 30, 31}, "aBcd16b")}, {operand(DType::float32, {1, 20, 1, 1})}, 3};
+  const Case c{"ReduceSum",
+               {{"axes", Ints{0, 2, 3}}, {"keepdims", std::int64_t{1}}},
+               {operand(DType::float32, {16, 20, 30, 31}, "aBcd16b")},
+               {operand(DType::float32, {1, 20, 1, 1})},
+               3};
   const Values v = random_values(c.inputs[0].shape.elements(), 1);
   const Values first = run_values(c, {v})[0];
   for (int i = 0; i < 4; ++i) EXPECT_EQ(run_values(c, {v})[0], first);
@@ -101,7 +109,11 @@ TEST(NativeReduce, WholeNumbersAndNaN) {
 TEST(NativeReduce, ArgMaxTakesTheFirstOrTheLastOfEquals) {
   const Values v = {1, 5, 5, 2, 7, 3, 7, 0};
   const auto arg = [&](const char* op, std::int64_t axis, std::int64_t last, const Shape& y) {
-    return run_values({op, {{"axis", axis}, {"keepdims", std::int64_t{0}}, {"select_last_index", last}}, {plain(DType::float32, {2, 4})}, {plain(DType::int64, y)}}, {v})[0];
+    return run_values({op,
+                       {{"axis", axis}, {"keepdims", std::int64_t{0}}, {"select_last_index", last}},
+                       {plain(DType::float32, {2, 4})},
+                       {plain(DType::int64, y)}},
+                      {v})[0];
   };
   EXPECT_EQ(arg("ArgMax", 1, 0, {2}), (Values{1, 0}));
   EXPECT_EQ(arg("ArgMax", 1, 1, {2}), (Values{2, 2}));
@@ -124,7 +136,13 @@ TEST(NativeReduce, ArgMaxFindsTheFirstInRowsOfAnyLength) {
         const auto nan = std::find_if(at, at + length, [](double v) { return v != v; });
         wanted.push_back(static_cast<double>((nan != at + length ? nan : std::max_element(at, at + length)) - at));
       }
-      EXPECT_EQ(run_values({"ArgMax", {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}, {plain(dtype, {rows, length})}, {plain(DType::int64, {rows})}, 2}, {x})[0], wanted)
+      EXPECT_EQ(run_values({"ArgMax",
+                            {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}},
+                            {plain(dtype, {rows, length})},
+                            {plain(DType::int64, {rows})},
+                            2},
+                           {x})[0],
+                wanted)
           << name_of(dtype) << " " << length;
     }
 }

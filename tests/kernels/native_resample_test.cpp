@@ -41,7 +41,8 @@ Values resampled(const Values& x, const Shape& shape, int axis, const Table& t, 
         double sum = 0;
         for (auto k = static_cast<std::size_t>(t.starts[i]); k < static_cast<std::size_t>(t.starts[i + 1]); ++k)
           if (t.index[k] >= 0 && t.index[k] < static_cast<double>(shape[axis]))
-            sum += (weighted ? t.weight[k] : 1) * x[static_cast<std::size_t>((o * shape[axis] + static_cast<std::int64_t>(t.index[k])) * inner + c)];
+            sum += (weighted ? t.weight[k] : 1) *
+                   x[static_cast<std::size_t>((o * shape[axis] + static_cast<std::int64_t>(t.index[k])) * inner + c)];
         y.push_back(sum);
       }
   return y;
@@ -96,14 +97,20 @@ TEST(NativeResample, SumsWhatItsTablesName) {
           const Values got = run_values(c, values)[0];
           ASSERT_EQ(got.size(), wanted.size()) << row.name;
           for (std::size_t i = 0; i < got.size(); ++i)
-            ASSERT_NEAR(got[i], wanted[i], dtype == DType::bfloat16 ? 0.004 * std::abs(wanted[i]) : dtype == DType::float16 ? 0.0005 * std::abs(wanted[i]) : 1e-5)
+            ASSERT_NEAR(got[i], wanted[i],
+                        dtype == DType::bfloat16  ? 0.004 * std::abs(wanted[i])
+                        : dtype == DType::float16 ? 0.0005 * std::abs(wanted[i])
+                                                  : 1e-5)
                 << row.name << ' ' << name_of(dtype) << ' ' << tag << " at " << i;
         }
 }
 
 // A plan's tables may come from anywhere: memory outside of the operands is not read.
 TEST(NativeResample, LeavesOutWhatIsOutsideOfTheAxis) {
-  Case c{"Resample", {{"axis", std::int64_t{1}}}, {plain(DType::float32, {1, 3}), plain(DType::int32, {5}), plain(DType::int32, {3})}, {plain(DType::float32, {1, 4})}};
+  Case c{"Resample",
+         {{"axis", std::int64_t{1}}},
+         {plain(DType::float32, {1, 3}), plain(DType::int32, {5}), plain(DType::int32, {3})},
+         {plain(DType::float32, {1, 4})}};
   EXPECT_EQ(run_values(c, {{1, 2, 4}, {-9, 1, 2, 3, 99}, {-1, 3, 1}})[0], (Values{0, 0, 2, 0}));
   EXPECT_EQ(run_values(c, {{1, 2, 4}, {2, 0, 3, 3, 3}, {0, 1, 2}})[0], (Values{0, 7, 0, 0}));
 }
@@ -118,18 +125,31 @@ TEST(NativeResample, DoublesAndAddsUpPairs) {
         starts.push_back(static_cast<double>(index.size()));
         wanted.push_back(static_cast<double>(1 + i / 2));
       }
-      const Case twice{"Resample", {{"axis", std::int64_t{1}}}, {plain(dtype, {1, 3}), plain(DType::int32, {size + 1}), plain(DType::int32, {size})}, {plain(dtype, {1, size})}};
+      const Case twice{"Resample",
+                       {{"axis", std::int64_t{1}}},
+                       {plain(dtype, {1, 3}), plain(DType::int32, {size + 1}), plain(DType::int32, {size})},
+                       {plain(dtype, {1, size})}};
       EXPECT_EQ(run_values(twice, {{1, 2, 3}, starts, index})[0], wanted);
     }
     if (!is_float(dtype)) continue;
-    const Case pairs{"Resample", {{"axis", std::int64_t{1}}}, {plain(dtype, {2, 5}), plain(DType::int32, {3}), plain(DType::int32, {4})}, {plain(dtype, {2, 2})}};
+    const Case pairs{"Resample",
+                     {{"axis", std::int64_t{1}}},
+                     {plain(dtype, {2, 5}), plain(DType::int32, {3}), plain(DType::int32, {4})},
+                     {plain(dtype, {2, 2})}};
     EXPECT_EQ(run_values(pairs, {{1, 2, 4, 8, 16, 3, 5, 7, 9, 11}, {0, 2, 4}, {0, 1, 2, 3}})[0], (Values{3, 12, 8, 16}));
   }
 }
 
 TEST(NativeResample, KeepsTheLayoutsOfConvolutions) {
   for (const char* tag : {"acdb", "aBcd16b"}) {
-    const Case c{"Resample", {{"axis", std::int64_t{2}}}, {operand(DType::float32, {2, 32, 4, 4}, tag), plain(DType::int32, {9}), plain(DType::int32, {8}), {}, plain(DType::int32, {9}), plain(DType::int32, {8})},
+    const Case c{"Resample",
+                 {{"axis", std::int64_t{2}}},
+                 {operand(DType::float32, {2, 32, 4, 4}, tag),
+                  plain(DType::int32, {9}),
+                  plain(DType::int32, {8}),
+                  {},
+                  plain(DType::int32, {9}),
+                  plain(DType::int32, {8})},
                  {operand(DType::float32, {2, 32, 8, 8})}};
     const KernelDescription d = described(c);
     EXPECT_EQ(d.inputs[0].layout.tag(), tag);

@@ -11,7 +11,8 @@ constexpr Row rows[] = {{1, 6, 5, 4, 3}, {3, 7, 11, 1, 17}, {2, 5, 4, 3, 40}, {2
 
 std::vector<std::int64_t> indices(const Row& r, std::mt19937& random) {
   std::vector<std::int64_t> index;
-  for (std::int64_t i = 0; i < r.batch * r.places * r.taps; ++i) index.push_back(std::uniform_int_distribution<std::int64_t>(-2, r.rows)(random));
+  for (std::int64_t i = 0; i < r.batch * r.places * r.taps; ++i)
+    index.push_back(std::uniform_int_distribution<std::int64_t>(-2, r.rows)(random));
   return index;
 }
 
@@ -31,7 +32,8 @@ TEST(NativeSampleRows, SumsWhatItsIndicesName) {
           return v;
         };
         const Values vx = quarters(x.elements(), 1), vw = quarters(taps.elements(), 2), vdy = quarters(y.elements(), 4);
-        Values wy(static_cast<std::size_t>(y.elements())), wdx(static_cast<std::size_t>(x.elements())), wdw(static_cast<std::size_t>(taps.elements()));
+        Values wy(static_cast<std::size_t>(y.elements())), wdx(static_cast<std::size_t>(x.elements())),
+            wdw(static_cast<std::size_t>(taps.elements()));
         for (std::size_t k = 0; k < index.size(); ++k) {
           if (index[k] < 0 || index[k] >= r.rows) continue;
           const std::int64_t p = static_cast<std::int64_t>(k) / r.taps, from = p / r.places * r.rows + index[k];
@@ -42,11 +44,13 @@ TEST(NativeSampleRows, SumsWhatItsIndicesName) {
             wdw[k] += vdy[at_y] * vx[at_x];
           }
         }
-        const auto expect = [&](const char* op, std::vector<Operand> inputs, const std::vector<Values>& values, Operand output, const Values& wanted) {
+        const auto expect = [&](const char* op, std::vector<Operand> inputs, const std::vector<Values>& values, Operand output,
+                                const Values& wanted) {
           const Case c{op, {{"input_shape", x.dims}}, std::move(inputs), {std::move(output)}, threads};
           const Values got = run_values(c, values)[0];
           ASSERT_EQ(got.size(), wanted.size());
-          for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted[i], error * std::abs(wanted[i]) + 1e-6) << op << ' ' << name_of(dtype) << " at " << i;
+          for (std::size_t i = 0; i < got.size(); ++i)
+            ASSERT_NEAR(got[i], wanted[i], error * std::abs(wanted[i]) + 1e-6) << op << ' ' << name_of(dtype) << " at " << i;
         };
         const Operand ox = plain(dtype, x), oy = plain(dtype, y), oi = plain(DType::int64, taps), ow = plain(wide, taps);
         expect("SampleRows", {ox, oi, ow}, {vx, index_values, vw}, oy, wy);

@@ -50,7 +50,8 @@ const Row rows[] = {
      }},
 };
 
-const Operand tensors[] = {operand(DType::float32, {20, 7, 3, 3}, "ABcd16b16a"), operand(DType::float32, {5}, "a"), operand(DType::float32, {300, 170}, "ab")};
+const Operand tensors[] = {operand(DType::float32, {20, 7, 3, 3}, "ABcd16b16a"), operand(DType::float32, {5}, "a"),
+                           operand(DType::float32, {300, 170}, "ab")};
 
 // All tensors at once, each in its own layout, against the formula; `shared`: outputs in the inputs' memory.
 void check(const Row& row, DType dtype, int threads, bool shared) {
@@ -85,7 +86,9 @@ void check(const Row& row, DType dtype, int threads, bool shared) {
       const Values got = outputs[t * outs + k].values();
       // The rates reach the kernel as float32.
       const double tolerance = dtype == DType::float32 ? 4e-6 : 2e-7;
-      for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted[k][i], tolerance * std::max(1.0, std::abs(wanted[k][i]))) << row.op << " " << row.name << " tensor " << t << " operand " << k;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], wanted[k][i], tolerance * std::max(1.0, std::abs(wanted[k][i])))
+            << row.op << " " << row.name << " tensor " << t << " operand " << k;
     }
   }
 }
@@ -99,12 +102,19 @@ TEST(NativeUpdate, FollowsTheFormulasOnAllTensorsInTheirLayouts) {
   }
 }
 
-// A gradient of bfloat16 moves weights and states as the same numbers in float32 do, but for the last bit, as compilers contract sums; a copy
-// is the weight rounded. Of every formula, with sums of batches, averages and norms.
+// A gradient of bfloat16 moves weights and states as the same numbers in float32 do, but for the last bit, as compilers contract sums; a
+// copy is the weight rounded. Of every formula, with sums of batches, averages and norms.
 TEST(NativeUpdate, NarrowGradientsMoveWeightsAsWideOnesDo) {
-  const Operand weights[] = {operand(DType::float32, {32, 16, 3, 3}, "ABcd16b16a"), operand(DType::float32, {5}, "a"), operand(DType::float32, {130, 130}, "ab")};
-  const Attributes forms[] = {{}, {{"momentum", 0.5F}, {"nesterov", std::int64_t{1}}, {"centered", std::int64_t{1}}, {"amsgrad", std::int64_t{1}}, {"weight_decay", 0.25F}},
-                              {{"momentum", 0.5F}, {"accumulate", std::int64_t{1}}, {"average", std::int64_t{1}}, {"clip_norm", 2.0F}, {"clip_value", 0.5F}}};
+  const Operand weights[] = {operand(DType::float32, {32, 16, 3, 3}, "ABcd16b16a"), operand(DType::float32, {5}, "a"),
+                             operand(DType::float32, {130, 130}, "ab")};
+  const Attributes forms[] = {
+      {},
+      {{"momentum", 0.5F},
+       {"nesterov", std::int64_t{1}},
+       {"centered", std::int64_t{1}},
+       {"amsgrad", std::int64_t{1}},
+       {"weight_decay", 0.25F}},
+      {{"momentum", 0.5F}, {"accumulate", std::int64_t{1}}, {"average", std::int64_t{1}}, {"clip_norm", 2.0F}, {"clip_value", 0.5F}}};
   for (const char* isa : isas) {
     const WithIsa with(isa);
     for (const UpdateRow& row : update_rows())
@@ -124,7 +134,8 @@ TEST(NativeUpdate, NarrowGradientsMoveWeightsAsWideOnesDo) {
               for (int k = 0; k < 2 + states; ++k) {
                 const DType dtype = k == 1 && narrow ? DType::bfloat16 : DType::float32;
                 c.inputs.push_back(k == 0 ? t : operand(dtype, t.shape));
-                values.push_back(random_values(t.shape.elements(), seed++, k < 2 ? -1 : k == 2 ? 1 : 0, k == 2 ? 2 : 1));  // squares above those of means
+                // squares above those of means
+                values.push_back(random_values(t.shape.elements(), seed++, k < 2 ? -1 : k == 2 ? 1 : 0, k == 2 ? 2 : 1));
                 if (k == 1) values.back() = Buffer(plain(DType::bfloat16, t.shape), values.back()).values();
               }
               for (int k = 0; k < 1 + states; ++k) c.outputs.push_back(operand(DType::float32, t.shape));
@@ -147,7 +158,8 @@ TEST(NativeUpdate, NarrowGradientsMoveWeightsAsWideOnesDo) {
             for (std::size_t k = 0; k < each; ++k)
               for (std::size_t i = 0; i < wanted[t * each + k].size(); ++i) {
                 const double x = wanted[t * each + k][i];
-                ASSERT_NEAR(got[t * narrow + k][i], x, 0x1p-23 * std::max(1.0, std::abs(x))) << "tensor " << t << " operand " << k << " element " << i;
+                ASSERT_NEAR(got[t * narrow + k][i], x, 0x1p-23 * std::max(1.0, std::abs(x)))
+                    << "tensor " << t << " operand " << k << " element " << i;
               }
             if (!copies) continue;
             const Operand& w = weights[t];
@@ -168,10 +180,15 @@ TEST(NativeUpdate, NormsAndFaultsOfNarrowGradientsAreThoseOfWideOnes) {
     for (const std::int64_t accumulate : {0, 1}) {
       std::vector<Values> got;
       for (const DType dtype : {DType::float32, DType::bfloat16}) {
-        Case c{"ClipScalars", {{"clip_norm", 0.5F}, {"accumulate", accumulate}}, {scalars, plain(dtype, large), plain(DType::float32, small)}, {scalars}, 3};
+        Case c{"ClipScalars",
+               {{"clip_norm", 0.5F}, {"accumulate", accumulate}},
+               {scalars, plain(dtype, large), plain(DType::float32, small)},
+               {scalars},
+               3};
         std::vector<Values> values = {step, of_large, of_small};
         if (accumulate) {
-          c.inputs = {scalars, plain(dtype, large), plain(DType::float32, large), plain(DType::float32, small), plain(DType::float32, small)};
+          c.inputs = {scalars, plain(dtype, large), plain(DType::float32, large), plain(DType::float32, small),
+                      plain(DType::float32, small)};
           values = {step, of_large, sum, of_small, other};
         }
         got.push_back(run_values(c, values)[0]);
@@ -182,7 +199,9 @@ TEST(NativeUpdate, NormsAndFaultsOfNarrowGradientsAreThoseOfWideOnes) {
   }
   for (const double fault : {0.5, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     of_large.back() = fault;
-    EXPECT_EQ(run_values({"AllFinite", {}, {plain(DType::bfloat16, large), plain(DType::float32, small)}, {number}, 3}, {of_large, of_small})[0], Values{std::isfinite(fault) ? 1.0 : 0.0});
+    EXPECT_EQ(
+        run_values({"AllFinite", {}, {plain(DType::bfloat16, large), plain(DType::float32, small)}, {number}, 3}, {of_large, of_small})[0],
+        Values{std::isfinite(fault) ? 1.0 : 0.0});
   }
 }
 

@@ -71,7 +71,8 @@ Shape output_of(const Row& row, bool transposed) {
     const int axis = static_cast<int>(i) + 2;
     const std::int64_t reach = (row.w[axis] - 1) * row.dilations[i] + 1, pads = row.pads[i] + row.pads[rank + i];
     const std::int64_t extra = row.output_padding.empty() ? 0 : row.output_padding[i];
-    y.dims.push_back(transposed ? (row.x[axis] - 1) * row.strides[i] + reach - pads + extra : (row.x[axis] + pads - reach) / row.strides[i] + 1);
+    y.dims.push_back(transposed ? (row.x[axis] - 1) * row.strides[i] + reach - pads + extra
+                                : (row.x[axis] + pads - reach) / row.strides[i] + 1);
   }
   return y;
 }
@@ -100,7 +101,8 @@ void check(const std::string& name, const Direction& d, const Attributes& attrib
   const auto inputs_in = [&](DType dtype) {
     std::vector<Buffer> buffers;
     for (std::size_t i = 0; i < d.inputs.size(); ++i)
-      buffers.emplace_back(operand(dtype, d.inputs[i], Layout::row_major(d.inputs[i].rank())), random_values(d.inputs[i], static_cast<unsigned>(i + 1)));
+      buffers.emplace_back(operand(dtype, d.inputs[i], Layout::row_major(d.inputs[i].rank())),
+                           random_values(d.inputs[i], static_cast<unsigned>(i + 1)));
     return buffers;
   };
   const KernelRequest oracle = request_of(d, attributes, DType::float64, LayoutPreference::blocked);
@@ -123,7 +125,8 @@ void check(const std::string& name, const Direction& d, const Attributes& attrib
       }
     }
   }
-  std::vector<Buffer> single = run(d.native(request_of(d, attributes, DType::float32, LayoutPreference::blocked))[0], inputs_in(DType::float32));
+  std::vector<Buffer> single =
+      run(d.native(request_of(d, attributes, DType::float32, LayoutPreference::blocked))[0], inputs_in(DType::float32));
   for (std::size_t i = 0; i < single.size(); ++i)
     EXPECT_LE(error_of(single[i].values(), wanted[i].values()), tolerance(d.reduction)) << name << ": native in float";
 }
@@ -171,7 +174,8 @@ TEST(Convolution, WeightsByPairsOfSamplesAgreeWithDouble) {
     const Shape y = output_of(row, false);
     Attributes attributes = attributes_of(row);
     attributes.set("weight_shape", row.w.dims);
-    Direction d{"ConvolutionBackwardWeights", nullptr, native::describe_convolution_backward_weights, {row.x, y}, {row.w}, y.elements() / y[1]};
+    Direction d{"ConvolutionBackwardWeights", nullptr, native::describe_convolution_backward_weights, {row.x, y}, {row.w},
+                y.elements() / y[1]};
     if (row.bias) d.outputs.push_back({row.w[0]});
     const auto exact = [&](DType dtype) {
       std::vector<Buffer> buffers;
@@ -182,7 +186,8 @@ TEST(Convolution, WeightsByPairsOfSamplesAgreeWithDouble) {
       }
       return buffers;
     };
-    std::vector<Buffer> wanted = run(d.native(request_of(d, attributes, DType::float64, LayoutPreference::blocked))[0], exact(DType::float64));
+    std::vector<Buffer> wanted =
+        run(d.native(request_of(d, attributes, DType::float64, LayoutPreference::blocked))[0], exact(DType::float64));
     for (const LayoutPreference preference : {LayoutPreference::blocked, LayoutPreference::channels_last})
       for (const int threads : {1, 2, 3, 4}) {
         KernelRequest request = request_of(d, attributes, DType::bfloat16, preference);
@@ -213,7 +218,8 @@ TEST(ConvolutionTranspose, AgreesWithDouble) {
 
 // Worked by hand: two groups, uneven pads.
 TEST(Convolution, NativeGivesWhatTheDefinitionGives) {
-  const Attributes attributes{{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"pads", Ints{1, 0}}, {"dilations", Ints{1}}, {"group", std::int64_t{2}}};
+  const Attributes attributes{
+      {"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"pads", Ints{1, 0}}, {"dilations", Ints{1}}, {"group", std::int64_t{2}}};
   const KernelRequest request{"Conv", &attributes,
                               {operand(DType::float64, {1, 2, 3}), operand(DType::float64, {2, 1, 2}), operand(DType::float64, {2})},
                               {operand(DType::float64, {1, 2, 2})}, {}, {}};
@@ -230,7 +236,8 @@ TEST(Convolution, BlocksOfEightAreOfferedWhereTheyWasteLess) {
     const Operand x = operand(DType::float32, {2, in, 9, 9}), w = operand(DType::float32, {out, in / group, 3, 3});
     const Operand y = operand(DType::float32, {2, out, (9 - 3) / stride + 1, (9 - 3) / stride + 1});
     const bool forward = !native::describe_channels_last_convolution({"Conv", &attributes, {x, w}, {y}, {}, {}}).empty();
-    const bool data = !native::describe_channels_last_convolution_backward_data({"ConvolutionBackwardData", &attributes, {y, w}, {x}, {}, {}}).empty();
+    const bool data =
+        !native::describe_channels_last_convolution_backward_data({"ConvolutionBackwardData", &attributes, {y, w}, {x}, {}, {}}).empty();
     return std::pair(forward, data);
   };
   using Offers = std::pair<bool, bool>;
@@ -250,10 +257,13 @@ TEST(Convolution, BlocksOfEightAreOfferedWhereTheyWasteLess) {
 }
 
 TEST(Convolution, OfOneTapAreProductsOfPlaces) {
-  const Attributes one{{"kernel_shape", Ints{1, 1}}}, strided{{"kernel_shape", Ints{1, 1}}, {"strides", Ints{2, 2}}}, padded{{"kernel_shape", Ints{1, 1}}, {"pads", Ints{0, 1, 0, 0}}};
+  const Attributes one{{"kernel_shape", Ints{1, 1}}}, strided{{"kernel_shape", Ints{1, 1}}, {"strides", Ints{2, 2}}},
+      padded{{"kernel_shape", Ints{1, 1}}, {"pads", Ints{0, 1, 0, 0}}};
   const Attributes grouped{{"kernel_shape", Ints{1, 1}}, {"group", std::int64_t{2}}}, three{{"kernel_shape", Ints{3, 3}}};
   const auto offered = [](const Attributes& a, const Shape& w, DType type) {
-    return !native::describe_pointwise_convolution({"Conv", &a, {operand(type, {2, 8, 5, 5}), operand(type, w)}, {operand(type, {2, 6, 5, 5})}, {}, {}}).empty();
+    return !native::describe_pointwise_convolution(
+                {"Conv", &a, {operand(type, {2, 8, 5, 5}), operand(type, w)}, {operand(type, {2, 6, 5, 5})}, {}, {}})
+                .empty();
   };
   EXPECT_TRUE(offered(one, {6, 8, 1, 1}, DType::float32));
   EXPECT_TRUE(offered(one, {6, 8, 1, 1}, DType::bfloat16));

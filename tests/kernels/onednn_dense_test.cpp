@@ -41,7 +41,8 @@ TEST(InnerProduct, AgreesWithDouble) {
     if (row.bias) weights.outputs.push_back({row.w[0]});
     check(weights, onednn::describe_inner_product_backward_weights, native::describe_inner_product_backward_weights, row.layouts);
     check_bfloat16(weights, native::describe_inner_product_backward_weights);
-    check_bfloat16({row.name, "InnerProductBackwardData", shape, {y, row.w}, {row.x}, row.w[0], {}}, native::describe_inner_product_backward_data);
+    check_bfloat16({row.name, "InnerProductBackwardData", shape, {y, row.w}, {row.x}, row.w[0], {}},
+                   native::describe_inner_product_backward_data);
   }
 }
 
@@ -57,17 +58,21 @@ TEST(MatMul, OfOneRowOrColumnNeedsWhatItIsDescribedWith) {
     for (const std::int64_t k : {1, 10})
       for (const std::int64_t n : {1, 10})
         for (const std::int64_t trans_a : {1, 0})
-          for (const std::int64_t trans_b : {0, 1}) rows.push_back({trans_a ? Shape{k, m} : Shape{m, k}, trans_b ? Shape{n, k} : Shape{k, n}, trans_a, trans_b});
+          for (const std::int64_t trans_b : {0, 1})
+            rows.push_back({trans_a ? Shape{k, m} : Shape{m, k}, trans_b ? Shape{n, k} : Shape{k, n}, trans_a, trans_b});
   const auto described = [](const Row& row) {
     const Attributes attributes{{"transA", row.trans_a}, {"transB", row.trans_b}};
     const Shape y{row.a[row.trans_a ? 1 : 0], row.b[row.trans_b ? 0 : 1]};
-    return onednn::describe_matmul({"MatMul", &attributes, {{DType::float32, row.a, ab}, {DType::float32, row.b, ab}}, {{DType::float32, y, ab}}, {}, {}}).at(0);
+    return onednn::describe_matmul(
+               {"MatMul", &attributes, {{DType::float32, row.a, ab}, {DType::float32, row.b, ab}}, {{DType::float32, y, ab}}, {}, {}})
+        .at(0);
   };
   std::vector<KernelDescription> first;
   for (const Row& row : rows) first.push_back(described(row));
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_NO_THROW(first[i].make()) << i;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    EXPECT_EQ(described(rows[i]).workspace, first[i].workspace) << concat(rows[i].a, " by ", rows[i].b, ", transposed ", rows[i].trans_a, rows[i].trans_b);
+    EXPECT_EQ(described(rows[i]).workspace, first[i].workspace)
+        << concat(rows[i].a, " by ", rows[i].b, ", transposed ", rows[i].trans_a, rows[i].trans_b);
 }
 
 TEST(MatMul, AgreesWithDouble) {
@@ -108,15 +113,18 @@ TEST(Softmax, AgreesWithDouble) {
       {"first axis", "Softmax", {{"axis", std::int64_t{0}}}, {{7, 3}}, {{7, 3}}, 7},
   };
   for (const Case& c : cases) check(c, native::describe_softmax, native::describe_softmax, {any, ab});
-  check({"many columns", "Softmax", {{"axis", std::int64_t{1}}}, {{2, 9, 10, 13}}, {{2, 9, 10, 13}}, 9}, native::describe_softmax, native::describe_softmax, {abcd});
-  check({"channels", "Softmax", {{"axis", std::int64_t{1}}}, {{2, 32, 5, 5}}, {{2, 32, 5, 5}}, 32}, native::describe_softmax, native::describe_softmax, {abcd});
+  check({"many columns", "Softmax", {{"axis", std::int64_t{1}}}, {{2, 9, 10, 13}}, {{2, 9, 10, 13}}, 9}, native::describe_softmax,
+        native::describe_softmax, {abcd});
+  check({"channels", "Softmax", {{"axis", std::int64_t{1}}}, {{2, 32, 5, 5}}, {{2, 32, 5, 5}}, 32}, native::describe_softmax,
+        native::describe_softmax, {abcd});
 }
 
 TEST(LogSoftmax, NativeIsTheLogarithmOfSoftmaxAlsoForLargeInputs) {
   const Attributes attributes{{"axis", std::int64_t{0}}};
   for (const DType dtype : {DType::float32, DType::float64}) {
     const Operand x = operand(dtype, {2, 2}, ab);
-    std::vector<Buffer> y = run(native::describe_softmax({"LogSoftmax", &attributes, {x}, {x}, {}, {}})[0], {Buffer(x, {1000, 0, 1001, 0})});
+    std::vector<Buffer> y =
+        run(native::describe_softmax({"LogSoftmax", &attributes, {x}, {x}, {}, {}})[0], {Buffer(x, {1000, 0, 1001, 0})});
     const Values wanted{-1.3132616875182228, -std::log(2.0), -0.31326168751822286, -std::log(2.0)};
     EXPECT_LE(error_of(y[0].values(), wanted), dtype == DType::float32 ? tolerance(2) : 1e-15);
   }
@@ -125,17 +133,22 @@ TEST(LogSoftmax, NativeIsTheLogarithmOfSoftmaxAlsoForLargeInputs) {
 TEST(OneDnn, DeclinesOtherTypesAndEmptyTensors) {
   const Attributes pool{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
   for (const DType dtype : {DType::uint8, DType::float64})
-    EXPECT_TRUE(onednn::describe_max_pool({"MaxPool", &pool, {operand(dtype, {1, 1, 4, 4}, abcd)}, {operand(dtype, {1, 1, 2, 2})}, {}, {}}).empty());
-  EXPECT_TRUE(onednn::describe_max_pool({"MaxPool", &pool, {operand(DType::float32, {0, 1, 4, 4}, abcd)}, {operand(DType::float32, {0, 1, 2, 2})}, {}, {}}).empty());
+    EXPECT_TRUE(onednn::describe_max_pool({"MaxPool", &pool, {operand(dtype, {1, 1, 4, 4}, abcd)}, {operand(dtype, {1, 1, 2, 2})}, {}, {}})
+                    .empty());
+  EXPECT_TRUE(onednn::describe_max_pool(
+                  {"MaxPool", &pool, {operand(DType::float32, {0, 1, 4, 4}, abcd)}, {operand(DType::float32, {0, 1, 2, 2})}, {}, {}})
+                  .empty());
 }
 
 // A device without samples still gives gradients: zeros.
 TEST(Native, GradientsOfNoSamplesAreZero) {
   const Attributes conv{{"strides", Ints{1, 1}}, {"pads", Ints{0, 0, 0, 0}}}, none;
   const auto empty = [](Shape s) { return operand(DType::float32, s, Layout::row_major(s.rank())); };
-  const KernelRequest convolution{"ConvolutionBackwardWeights", &conv, {empty({0, 3, 4, 4}), empty({0, 5, 2, 2})}, {empty({5, 3, 3, 3}), empty({5})}, {}, {}};
+  const KernelRequest convolution{"ConvolutionBackwardWeights",      &conv, {empty({0, 3, 4, 4}), empty({0, 5, 2, 2})},
+                                  {empty({5, 3, 3, 3}), empty({5})}, {},    {}};
   const KernelRequest product{"InnerProductBackwardWeights", &none, {empty({0, 6}), empty({0, 4})}, {empty({4, 6}), empty({4})}, {}, {}};
-  for (const KernelDescription& d : {native::describe_convolution_backward_weights(convolution)[0], native::describe_inner_product_backward_weights(product)[0]})
+  for (const KernelDescription& d :
+       {native::describe_convolution_backward_weights(convolution)[0], native::describe_inner_product_backward_weights(product)[0]})
     for (Buffer& b : run(d, {Buffer(d.inputs[0]), Buffer(d.inputs[1])}))
       for (const double v : b.values()) EXPECT_EQ(v, 0) << d.kernel;
 }
@@ -144,7 +157,9 @@ TEST(Copies, ConcatSliceAndReorderMoveTheRightElements) {
   const Shape a{2, 32, 3, 3}, b{2, 16, 3, 3}, whole{2, 48, 3, 3};
   for (const Layout& layout : {abcd, acdb, blocks}) {
     const Attributes axis{{"axis", std::int64_t{1}}};
-    const KernelRequest join{"Concat", &axis, {operand(DType::float32, a, layout), operand(DType::float32, b, layout)}, {operand(DType::float32, whole)}, {}, {}};
+    const KernelRequest join{
+        "Concat", &axis, {operand(DType::float32, a, layout), operand(DType::float32, b, layout)}, {operand(DType::float32, whole)},
+        {},       {}};
     const auto joins = onednn::describe_concat(join);
     ASSERT_FALSE(joins.empty());
     EXPECT_EQ(joins[0].outputs[0].layout, layout) << "in the inputs' layout first";
@@ -164,12 +179,15 @@ TEST(Copies, ConcatSliceAndReorderMoveTheRightElements) {
     }
   }
   const Attributes none, cut{{"starts", Ints{8}}, {"ends", Ints{24}}, {"axes", Ints{1}}, {"steps", Ints{1}}};
-  EXPECT_TRUE(onednn::describe_slice({"Slice", &cut, {operand(DType::float32, whole, blocks)}, {operand(DType::float32, {2, 16, 3, 3})}, {}, {}}).empty())
+  EXPECT_TRUE(
+      onednn::describe_slice({"Slice", &cut, {operand(DType::float32, whole, blocks)}, {operand(DType::float32, {2, 16, 3, 3})}, {}, {}})
+          .empty())
       << "cuts blocks";
   for (const Layout& from : {abcd, acdb, blocks, Layout("ABcd16b16a"), Layout("Acdb32a")})
     for (const Layout& to : {abcd, acdb, blocks, Layout("BAcd16a16b"), Layout("aBcd8b")}) {
       const Shape shape{20, 9, 3, 2};
-      const auto d = onednn::describe_reorder({"Reorder", &none, {operand(DType::float32, shape, from)}, {operand(DType::float32, shape, to)}, {}, {}});
+      const auto d = onednn::describe_reorder(
+          {"Reorder", &none, {operand(DType::float32, shape, from)}, {operand(DType::float32, shape, to)}, {}, {}});
       ASSERT_EQ(d.size(), 1u) << from << " to " << to;
       EXPECT_EQ(run(d[0], {Buffer(d[0].inputs[0], random_values(shape, 1))})[0].values(), random_values(shape, 1)) << from << " to " << to;
     }

@@ -41,12 +41,14 @@ TEST(Layouts, EveryTagOfTheLibraryGoesThereAndBack) {
       const Desc desc(Dims(shape.begin(), shape.end()), DataType::f32, tag.tag);
       const std::optional<Layout> layout = to_layout(desc);
       ASSERT_TRUE(layout) << tag.name << ' ' << to_string(shape);
-      EXPECT_EQ(static_cast<std::size_t>(physical_elements(shape, *layout)) * sizeof(float), desc.get_size()) << tag.name << " as " << layout->tag();
+      EXPECT_EQ(static_cast<std::size_t>(physical_elements(shape, *layout)) * sizeof(float), desc.get_size())
+          << tag.name << " as " << layout->tag();
       const std::optional<Desc> back = to_desc(shape, *layout);
       ASSERT_TRUE(back) << tag.name << " as " << layout->tag();
       for (int axis = 0; axis < tag.rank; ++axis) {  // those of axes of one say nothing
         const auto i = static_cast<std::size_t>(axis);
-        EXPECT_TRUE(shape[axis] == 1 || compat::blocking_of(*back)->strides[i] == compat::blocking_of(desc)->strides[i]) << tag.name << " as " << layout->tag() << ", axis " << axis;
+        EXPECT_TRUE(shape[axis] == 1 || compat::blocking_of(*back)->strides[i] == compat::blocking_of(desc)->strides[i])
+            << tag.name << " as " << layout->tag() << ", axis " << axis;
       }
       EXPECT_TRUE(*back == desc) << tag.name << " as " << layout->tag();
       if (&size == &sizes[0]) {
@@ -69,8 +71,14 @@ TEST(Layouts, AnyPermutationIsALayout) {
 
 // One memory, one descriptor: the library takes descriptors that differ in strides of axes of one for the same.
 TEST(Layouts, OfOneMemoryAreOneDescriptor) {
-  for (const auto& [shape, tags] : std::vector<std::pair<Shape, std::vector<const char*>>>{{{2, 1, 3, 4}, {"abcd", "acdb", "bacd", "acbd"}}, {{1, 5}, {"ab", "ba"}}, {{5, 1}, {"ab", "ba"}}, {{3, 1, 1}, {"abc", "bca", "cab"}}, {{1, 1}, {"ab", "ba"}}})
-    for (const char* tag : tags) EXPECT_EQ(compat::blocking_of(*to_desc(shape, Layout(tag)))->strides, compat::blocking_of(*to_desc(shape, Layout(tags[0])))->strides) << tag;
+  for (const auto& [shape, tags] : std::vector<std::pair<Shape, std::vector<const char*>>>{{{2, 1, 3, 4}, {"abcd", "acdb", "bacd", "acbd"}},
+                                                                                           {{1, 5}, {"ab", "ba"}},
+                                                                                           {{5, 1}, {"ab", "ba"}},
+                                                                                           {{3, 1, 1}, {"abc", "bca", "cab"}},
+                                                                                           {{1, 1}, {"ab", "ba"}}})
+    for (const char* tag : tags)
+      EXPECT_EQ(compat::blocking_of(*to_desc(shape, Layout(tag)))->strides, compat::blocking_of(*to_desc(shape, Layout(tags[0])))->strides)
+          << tag;
 }
 
 TEST(Layouts, WhatIsNotPackedOrNotKnownIsDeclined) {

@@ -52,15 +52,19 @@ TEST(BatchNormalization, TrainingAndBackwardAgreeWithDouble) {
         EXPECT_EQ(b.size(), 1u) << row.name << " in " << layout;
         if (b.empty()) return results;
         expect_found_again(backward, back, b[0]);
-        for (Buffer& d : run(b[0], {x, Buffer(b[0].inputs[1], random_values(row.x, 4)), scale, bias, y[1], y[2], y[3]})) results.push_back(d.values());
+        for (Buffer& d : run(b[0], {x, Buffer(b[0].inputs[1], random_values(row.x, 4)), scale, bias, y[1], y[2], y[3]}))
+          results.push_back(d.values());
         return results;
       };
-      const auto wanted = both(DType::float64, any, native::describe_batch_normalization_training, native::describe_batch_normalization_backward);
+      const auto wanted =
+          both(DType::float64, any, native::describe_batch_normalization_training, native::describe_batch_normalization_backward);
       for (const Layout& layout : row.layouts) {
-        const auto got = both(DType::float32, layout, onednn::describe_batch_normalization_training, onednn::describe_batch_normalization_backward);
+        const auto got =
+            both(DType::float32, layout, onednn::describe_batch_normalization_training, onednn::describe_batch_normalization_backward);
         ASSERT_EQ(got.size(), wanted.size());
         for (std::size_t i = 0; i < got.size(); ++i)
-          EXPECT_LE(error_of(got[i], wanted[i]), tolerance(row.x.elements() / row.x[1])) << row.name << " in " << layout << (relu ? " with Relu" : "") << ": result " << i;
+          EXPECT_LE(error_of(got[i], wanted[i]), tolerance(row.x.elements() / row.x[1]))
+              << row.name << " in " << layout << (relu ? " with Relu" : "") << ": result " << i;
       }
     }
 }
@@ -71,19 +75,30 @@ TEST(Lrn, AgreesWithDouble) {
     const Attributes attributes{{"size", std::int64_t{5}}, {"alpha", 0.5f}, {"beta", 0.75f}, {"bias", 1.25f}};
     check({row.name, "LRN", attributes, {row.x}, {row.x}, 5}, onednn::describe_lrn, native::describe_lrn, row.layouts);
     const auto both = [&](DType dtype, const Layout& layout, Describe forward, Describe backward) -> Values {
-      const auto f = forward({"LRNTraining", &attributes, {operand(dtype, row.x, layout)}, {operand(dtype, row.x), operand(DType::uint8, {0})}, {.threads = 2}, {}});
+      const auto f = forward({"LRNTraining",
+                              &attributes,
+                              {operand(dtype, row.x, layout)},
+                              {operand(dtype, row.x), operand(DType::uint8, {0})},
+                              {.threads = 2},
+                              {}});
       EXPECT_EQ(f.size(), 1u) << row.name << " in " << layout;
       if (f.empty()) return {};
       const Buffer x(f[0].inputs[0], random_values(row.x, 1));
       std::vector<Buffer> y = run(f[0], {x});
-      const auto b = backward({"LRNBackward", &attributes, {x.operand(), y[0].operand(), operand(dtype, row.x), y[1].operand()}, {operand(dtype, row.x)}, {.threads = 2}, {}});
+      const auto b = backward({"LRNBackward",
+                               &attributes,
+                               {x.operand(), y[0].operand(), operand(dtype, row.x), y[1].operand()},
+                               {operand(dtype, row.x)},
+                               {.threads = 2},
+                               {}});
       EXPECT_EQ(b.size(), 1u) << row.name << " in " << layout;
       if (b.empty()) return {};
       return run(b[0], {x, y[0], Buffer(b[0].inputs[2], random_values(row.x, 2)), y[1]})[0].values();
     };
     const Values wanted = both(DType::float64, any, native::describe_lrn, native::describe_lrn_backward);
     for (const Layout& layout : row.layouts)
-      EXPECT_LE(error_of(both(DType::float32, layout, onednn::describe_lrn, onednn::describe_lrn_backward), wanted), tolerance(25)) << row.name << " in " << layout;
+      EXPECT_LE(error_of(both(DType::float32, layout, onednn::describe_lrn, onednn::describe_lrn_backward), wanted), tolerance(25))
+          << row.name << " in " << layout;
   }
 }
 

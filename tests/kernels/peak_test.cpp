@@ -20,13 +20,16 @@ bool has(std::string_view name) {
 TEST(Peak, WhatOtherPartsUseIsThere) {
   EXPECT_EQ(machine_isa() == Isa::avx512, has("AVX-512") && has("AVX2"));
   EXPECT_TRUE(!onednn::has_bf16() || has("AVX512_BF16") || has("AMX-BF16"));
-  EXPECT_EQ(onednn::has_bf16(), onednn_isa().find("BF16") != std::string_view::npos || onednn_isa().find("AMX") != std::string_view::npos) << onednn_isa();
+  EXPECT_EQ(onednn::has_bf16(), onednn_isa().find("BF16") != std::string_view::npos || onednn_isa().find("AMX") != std::string_view::npos)
+      << onednn_isa();
   EXPECT_TRUE(has("AMX-TILE") || !has("AMX-BF16"));
 }
 
 TEST(Peak, EachFormatIsMeasured) {
   const std::vector<Peak> peaks = measure_peaks();
-  const auto measured = [&](std::string_view format) { return std::any_of(peaks.begin(), peaks.end(), [&](const Peak& p) { return p.format == format; }); };
+  const auto measured = [&](std::string_view format) {
+    return std::any_of(peaks.begin(), peaks.end(), [&](const Peak& p) { return p.format == format; });
+  };
   EXPECT_TRUE(measured("fp32"));
   EXPECT_EQ(measured("bf16"), has("AVX512_BF16") || has("AMX-BF16"));
   // A core that does no vector's multiply-add in two cycles at 1 GHz would be an odd one, and none does 64 lanes a cycle at 8.

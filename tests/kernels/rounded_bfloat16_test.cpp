@@ -29,7 +29,16 @@ TEST(RoundedBfloat16, IsRoundedAsByHand) {
   const std::vector<float> zeros(48, 0), ones(48, 1);
   const vector::BatchNormalizations* const loops = vector_table().batch_normalizations;
   for (auto [run, y] : {std::pair(&loops[1], &by_hand), std::pair(&loops[2], &by_processor)})
-    run->apply({x.data(), addend.data(), y->data(), {rows, channels, channels}, zeros.data(), ones.data(), zeros.data(), -infinity, infinity, false});
+    run->apply({x.data(),
+                addend.data(),
+                y->data(),
+                {rows, channels, channels},
+                zeros.data(),
+                ones.data(),
+                zeros.data(),
+                -infinity,
+                infinity,
+                false});
   for (std::size_t i = 0; i < x.size(); ++i)
     ASSERT_EQ(by_hand[i].bits, by_processor[i].bits) << to_float(x[i]) << " + " << to_float(addend[i]);
 }

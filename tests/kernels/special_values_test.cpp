@@ -47,7 +47,9 @@ const Row rows[] = {
 };
 
 void expect_same(const Values& got, const Values& wanted, const std::string& what) {
-  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(std::isnan(wanted[i]) ? std::isnan(got[i]) : got[i] == wanted[i] || std::abs(got[i] - wanted[i]) < 1e-30) << what << ": element " << i << " is " << got[i] << ", expected " << wanted[i];
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_TRUE(std::isnan(wanted[i]) ? std::isnan(got[i]) : got[i] == wanted[i] || std::abs(got[i] - wanted[i]) < 1e-30)
+        << what << ": element " << i << " is " << got[i] << ", expected " << wanted[i];
 }
 
 // In vectors and behind them: each element stands at several places.
@@ -82,7 +84,8 @@ struct Layer {
   Attributes attributes;
   Shape x, w, y;  // w: without elements where there is no filter
 };
-const Attributes same_size{{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1}}, {"activation", std::string("Relu")}};
+const Attributes same_size{
+    {"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{1, 1}}, {"activation", std::string("Relu")}};
 const Layer layers[] = {
     {"convolution", "Conv", same_size, {2, 16, 8, 8}, {32, 16, 3, 3}, {2, 32, 8, 8}},
     {"of few channels", "Conv", same_size, {2, 3, 8, 8}, {6, 3, 3, 3}, {2, 6, 8, 8}},
@@ -100,7 +103,11 @@ TEST(SpecialValues, LayersKeepNaN) {
       for (const char* tag : {"", "channels last", "blocks"}) {
         const auto laid = [&](const Shape& s) {
           const std::string t = tag;
-          return Operand{dtype, s, s.rank() != 4 ? Layout::row_major(s.rank()) : t.empty() ? Layout::row_major(4) : t == "blocks" ? Layout("aBcd16b") : Layout::channels_last(4)};
+          return Operand{dtype, s,
+                         s.rank() != 4   ? Layout::row_major(s.rank())
+                         : t.empty()     ? Layout::row_major(4)
+                         : t == "blocks" ? Layout("aBcd16b")
+                                         : Layout::channels_last(4)};
         };
         Case c{layer.op, layer.attributes, {laid(layer.x)}, {laid(layer.y)}};
         if (layer.w.elements() > 0 && layer.w.rank() > 0) c.inputs.push_back({dtype, layer.w, Layout()});
@@ -112,7 +119,10 @@ TEST(SpecialValues, LayersKeepNaN) {
             if (d.inputs.size() > 1) in.emplace_back(d.inputs[1], Values(static_cast<std::size_t>(layer.w.elements()), -0.5));
             const Values y = run(d, in)[0].values();
             const std::size_t each = y.size() / static_cast<std::size_t>(layer.y[0]);
-            const auto any = [&](std::size_t from, std::size_t to) { return std::any_of(y.begin() + static_cast<std::ptrdiff_t>(from), y.begin() + static_cast<std::ptrdiff_t>(to), [](double v) { return std::isnan(v); }); };
+            const auto any = [&](std::size_t from, std::size_t to) {
+              return std::any_of(y.begin() + static_cast<std::ptrdiff_t>(from), y.begin() + static_cast<std::ptrdiff_t>(to),
+                                 [](double v) { return std::isnan(v); });
+            };
             const std::string what = concat(layer.name, ' ', dtype, ' ', tag, ": ", d.kernel);
             EXPECT_EQ(any(0, each), with) << what;
             EXPECT_FALSE(any(each, y.size())) << what;

@@ -58,7 +58,8 @@ std::string difference(const Tensor& got, const Tensor& want, double relative) {
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    if (!(std::abs(a[i] - b[i]) <= relative * scale)) return concat("differs at element ", i, " of ", want.shape(), ": ", a[i], ", expected ", b[i], " ± ", relative * scale);
+    if (!(std::abs(a[i] - b[i]) <= relative * scale))
+      return concat("differs at element ", i, " of ", want.shape(), ": ", a[i], ", expected ", b[i], " ± ", relative * scale);
   }
   return "";
 }
@@ -69,7 +70,8 @@ std::vector<Tensor> run_graph(const Graph& graph, const std::vector<NamedTensor>
   std::vector<NamedTensor> made;
   if (!std::all_of(graph.outputs.begin(), graph.outputs.end(), known)) made = GraphRun(graph, layout).run(inputs);
   std::vector<Tensor> results;
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) results.push_back(known(graph.outputs[i]) ? *graph[graph.outputs[i]].data : made.at(i).tensor);
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+    results.push_back(known(graph.outputs[i]) ? *graph[graph.outputs[i]].data : made.at(i).tensor);
   return results;
 }
 
@@ -80,11 +82,13 @@ Result run_case(const NodeCase& one) {
     for (const Problem& p : loaded.model.problems(options))
       if (p.reason.find("operator is not supported") != std::string::npos) return {Outcome::other_operators, p.op};
     const Graph graph = loaded.model.graph(options);
-    if (graph.outputs.size() != loaded.outputs.size()) return {Outcome::failed, concat("gives ", graph.outputs.size(), " outputs, expected ", loaded.outputs.size())};
+    if (graph.outputs.size() != loaded.outputs.size())
+      return {Outcome::failed, concat("gives ", graph.outputs.size(), " outputs, expected ", loaded.outputs.size())};
     for (const LayoutPreference layout : {LayoutPreference::blocked, LayoutPreference::channels_last}) {
       const std::vector<Tensor> results = run_graph(graph, loaded.inputs, layout);
       for (std::size_t i = 0; i < results.size(); ++i)
-        if (const std::string d = difference(results[i], loaded.outputs[i], tolerance(results[i].dtype(), reduction_length(graph))); !d.empty())
+        if (const std::string d = difference(results[i], loaded.outputs[i], tolerance(results[i].dtype(), reduction_length(graph)));
+            !d.empty())
           return {Outcome::failed, concat("output ", i, ' ', d, layout == LayoutPreference::blocked ? "" : ", channels last")};
     }
     return {Outcome::passed, "", loaded.operators};
@@ -120,7 +124,8 @@ std::set<const SkippedCase*> run_suite(const NodeSuite& suite) {
   int skip_count = 0, others = 0;
   for (const auto& [reason, n] : skips) skip_count += n;
   for (const auto& [op, n] : other) others += n;
-  std::cout << suite.name << ": " << suite.cases.size() << " cases, " << passed << " passed, " << skip_count << " skipped, " << others << " of operators that are not ours\n";
+  std::cout << suite.name << ": " << suite.cases.size() << " cases, " << passed << " passed, " << skip_count << " skipped, " << others
+            << " of operators that are not ours\n";
   for (const auto& [reason, n] : skips) std::cout << "  skipped " << n << ": " << reason << '\n';
   for (const char* op : required) EXPECT_TRUE(alone.count(op) || !suite.covers_all()) << "no case of " << op << " passes";
   return used;
@@ -131,7 +136,8 @@ TEST(Conformance, DebiansNodeTests) {
   if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
   const auto used = run_suite(suite);
   for (const SkippedCase& row : skipped_cases())
-    EXPECT_TRUE(used.count(&row) || row.suite != suite.name || !suite.covers_all()) << "no case is skipped by the row " << row.pattern << ": " << row.reason;
+    EXPECT_TRUE(used.count(&row) || row.suite != suite.name || !suite.covers_all())
+        << "no case is skipped by the row " << row.pattern << ": " << row.reason;
 }
 
 // The newer suite has all cases that a row without a suite may mean.
@@ -140,7 +146,8 @@ TEST(Conformance, NewerNodeTests) {
   if (!suite.missing.empty()) GTEST_SKIP() << suite.missing;
   const auto used = run_suite(suite);
   for (const SkippedCase& row : skipped_cases())
-    EXPECT_TRUE(used.count(&row) || row.suite == debian_suite_name || !suite.covers_all()) << "no case is skipped by the row " << row.pattern << ": " << row.reason;
+    EXPECT_TRUE(used.count(&row) || row.suite == debian_suite_name || !suite.covers_all())
+        << "no case is skipped by the row " << row.pattern << ": " << row.reason;
 }
 
 // Of ONNX Runtime's operators and ai.onnx.ml's, each has a case; those without need a device that ONNX Runtime is not run on. ONNX's of
@@ -155,9 +162,12 @@ TEST(Conformance, OnnxRuntimesOperators) {
     passed.insert(r.operators.begin(), r.operators.end());
   }
   if (std::getenv("TANDEM_OPERATOR")) return;
-  const std::set<std::string_view> for_devices{"BiasAdd", "BiasSplitGelu"}, also_under_onnxs_name{"SimplifiedLayerNormalization"}, in_the_node_tests{"TreeEnsemble"};
+  const std::set<std::string_view> for_devices{"BiasAdd", "BiasSplitGelu"}, also_under_onnxs_name{"SimplifiedLayerNormalization"},
+      in_the_node_tests{"TreeEnsemble"};
   for (const Operator& op : operators()) {
-    if (op.domain.empty() || op.domain == "tandem" || op.domain == "ai.onnx.preview.training" || op.domain == "qonnx.custom_op.general" || for_devices.contains(op.name) || also_under_onnxs_name.contains(op.name) || in_the_node_tests.contains(op.name)) continue;
+    if (op.domain.empty() || op.domain == "tandem" || op.domain == "ai.onnx.preview.training" || op.domain == "qonnx.custom_op.general" ||
+        for_devices.contains(op.name) || also_under_onnxs_name.contains(op.name) || in_the_node_tests.contains(op.name))
+      continue;
     EXPECT_TRUE(passed.contains(concat(op.domain, "::", op.name))) << "no case of " << op.domain << "::" << op.name;
   }
 }

@@ -52,7 +52,8 @@ std::vector<double> by_hand(const Row& row, const std::vector<std::vector<double
   for (const char c : left) c == ',' ? terms.emplace_back() : terms.back() += c;
   std::map<char, std::int64_t> sizes;
   for (std::size_t i = 0; i < terms.size(); ++i)
-    for (std::size_t d = 0; d < terms[i].size(); ++d) sizes[terms[i][d]] = std::max(sizes[terms[i][d]], row.operands[i][static_cast<int>(d)]);
+    for (std::size_t d = 0; d < terms[i].size(); ++d)
+      sizes[terms[i][d]] = std::max(sizes[terms[i][d]], row.operands[i][static_cast<int>(d)]);
   std::int64_t all = 1, results = 1;
   for (const auto& [label, size] : sizes) all *= size;
   for (const char c : output) results *= sizes[c];
@@ -92,7 +93,8 @@ TEST_P(Einsum, IsTheSumThatTheEquationNames) {
     std::vector<std::vector<double>> values;
     for (const Shape& shape : row.operands) {
       Tensor tensor(TensorType{DType::float64, shape});
-      for (double& v : tensor.write<double>()) v = static_cast<double>(std::uniform_int_distribution<int>(-4, 4)(random));  // sums are exact
+      // sums are exact
+      for (double& v : tensor.write<double>()) v = static_cast<double>(std::uniform_int_distribution<int>(-4, 4)(random));
       values.push_back(tensor.to_doubles());
       inputs.push_back({concat("x", inputs.size()), tensor.cast(dtype)});
       operands.push_back(graph.add_input(inputs.back().name, inputs.back().tensor.type()));

@@ -61,7 +61,10 @@ test::Model recurrence(const std::string& n, const char* op, std::int64_t gates,
   m.add(weight("W", {1, gates * 4, 3})).add(weight("R", {1, gates * 4, 4})).add(weight("B", {1, gates * 8}));
   m.add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
   if (initial) {  // one first state for all samples, which is trained
-    m.add(weight("first", {1, 1, 4})).add(int_tensor("four", {1}, {4})).add(node("Shape", {"x"}, {"sh"})).add(node("Gather", {"sh", "zero"}, {"n"}));
+    m.add(weight("first", {1, 1, 4}))
+        .add(int_tensor("four", {1}, {4}))
+        .add(node("Shape", {"x"}, {"sh"}))
+        .add(node("Gather", {"sh", "zero"}, {"n"}));
     m.add(node("Concat", {"one", "n", "four"}, {"to"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"first", "to"}, {"h0"}));
   }
   m.add(node(op, {"t", "W", "R", "B", "", initial ? "h0" : ""}, {"all", "h"}, {{"hidden_size", std::int64_t{4}}}));
@@ -69,32 +72,59 @@ test::Model recurrence(const std::string& n, const char* op, std::int64_t gates,
 }
 test::Model both_ways(const std::string& n) {
   test::Model m = begun(n);
-  m.add(weight("W", {2, 8, 3})).add(weight("R", {2, 8, 2})).add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
+  m.add(weight("W", {2, 8, 3}))
+      .add(weight("R", {2, 8, 2}))
+      .add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
   m.add(node("LSTM", {"t", "W", "R"}, {"all"}, {{"hidden_size", std::int64_t{2}}, {"direction", std::string("bidirectional")}}));
-  m.add(node("Transpose", {"all"}, {"b"}, {{"perm", std::vector<std::int64_t>{2, 0, 1, 3}}})).add(int_tensor("each", {3}, {-1, 5, 4})).add(node("Reshape", {"b", "each"}, {"r"}));
-  m.add(node("ReduceMax", {"r"}, {"s"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}})).add(node("MatMul", {"s", "v"}, {"y"}));
+  m.add(node("Transpose", {"all"}, {"b"}, {{"perm", std::vector<std::int64_t>{2, 0, 1, 3}}}))
+      .add(int_tensor("each", {3}, {-1, 5, 4}))
+      .add(node("Reshape", {"b", "each"}, {"r"}));
+  m.add(node("ReduceMax", {"r"}, {"s"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}))
+      .add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 test::Model tokens_first(const std::string& n) {
   test::Model m = begun(n);
-  m.add(weight("w", {3, 4})).add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}})).add(node("MatMul", {"t", "w"}, {"u"}));
+  m.add(weight("w", {3, 4}))
+      .add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}))
+      .add(node("MatMul", {"t", "w"}, {"u"}));
   m.add(node("Tanh", {"u"}, {"a"})).add(node("Transpose", {"a"}, {"b"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}));
-  m.add(node("ReduceMean", {"b"}, {"s"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}})).add(node("MatMul", {"s", "v"}, {"y"}));
+  m.add(node("ReduceMean", {"b"}, {"s"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}))
+      .add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 test::Model class_token(const std::string& n) {
   test::Model m = begun(n);
-  m.add(weight("cls", {1, 1, 3})).add(weight("w", {3, 4})).add(int_tensor("three", {1}, {3})).add(node("Shape", {"x"}, {"sh"})).add(node("Gather", {"sh", "zero"}, {"n"}));
-  m.add(node("Concat", {"n", "one", "three"}, {"to"}, {{"axis", std::int64_t{0}}})).add(node("Expand", {"cls", "to"}, {"c"})).add(node("Concat", {"c", "x"}, {"h"}, {{"axis", std::int64_t{1}}}));
-  m.add(node("Transpose", {"h"}, {"t"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}})).add(node("MatMul", {"h", "t"}, {"q"})).add(node("Softmax", {"q"}, {"p"}, {{"axis", std::int64_t{-1}}}));
-  m.add(node("MatMul", {"p", "h"}, {"o"})).add(node("Gather", {"o", "zero"}, {"g"}, {{"axis", std::int64_t{1}}})).add(node("Squeeze", {"g", "one"}, {"k"})).add(node("MatMul", {"k", "w"}, {"s"}));
+  m.add(weight("cls", {1, 1, 3}))
+      .add(weight("w", {3, 4}))
+      .add(int_tensor("three", {1}, {3}))
+      .add(node("Shape", {"x"}, {"sh"}))
+      .add(node("Gather", {"sh", "zero"}, {"n"}));
+  m.add(node("Concat", {"n", "one", "three"}, {"to"}, {{"axis", std::int64_t{0}}}))
+      .add(node("Expand", {"cls", "to"}, {"c"}))
+      .add(node("Concat", {"c", "x"}, {"h"}, {{"axis", std::int64_t{1}}}));
+  m.add(node("Transpose", {"h"}, {"t"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}))
+      .add(node("MatMul", {"h", "t"}, {"q"}))
+      .add(node("Softmax", {"q"}, {"p"}, {{"axis", std::int64_t{-1}}}));
+  m.add(node("MatMul", {"p", "h"}, {"o"}))
+      .add(node("Gather", {"o", "zero"}, {"g"}, {{"axis", std::int64_t{1}}}))
+      .add(node("Squeeze", {"g", "one"}, {"k"}))
+      .add(node("MatMul", {"k", "w"}, {"s"}));
   m.add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 test::Model normalized(const std::string& n) {
   test::Model m = begun(n);
-  m.add(weight("w", {15, 4})).add(weight("g", {4})).add(weight("b", {4})).add(test::filled_tensor("mean", {4}, 0)).add(test::filled_tensor("variance", {4}, 1)).add(node("Flatten", {"x"}, {"f"}));
-  m.add(node("MatMul", {"f", "w"}, {"u"})).add(node("BatchNormalization", {"u", "g", "b", "mean", "variance"}, {"z"})).add(node("Tanh", {"z"}, {"s"})).add(node("MatMul", {"s", "v"}, {"y"}));
+  m.add(weight("w", {15, 4}))
+      .add(weight("g", {4}))
+      .add(weight("b", {4}))
+      .add(test::filled_tensor("mean", {4}, 0))
+      .add(test::filled_tensor("variance", {4}, 1))
+      .add(node("Flatten", {"x"}, {"f"}));
+  m.add(node("MatMul", {"f", "w"}, {"u"}))
+      .add(node("BatchNormalization", {"u", "g", "b", "mean", "variance"}, {"z"}))
+      .add(node("Tanh", {"z"}, {"s"}))
+      .add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 test::Model convolution(const std::string& n) {
@@ -107,18 +137,30 @@ test::Model convolution(const std::string& n) {
 test::Model by_the_largest(const std::string& n) {
   test::Model m = begun(n);
   m.add(weight("w", {15, 4})).add(node("Flatten", {"x"}, {"f"})).add(node("MatMul", {"f", "w"}, {"u"}));
-  m.add(node("ReduceMax", {"u"}, {"top"}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}})).add(node("Sub", {"u", "top"}, {"s"})).add(node("MatMul", {"s", "v"}, {"y"}));
+  m.add(node("ReduceMax", {"u"}, {"top"}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}}))
+      .add(node("Sub", {"u", "top"}, {"s"}))
+      .add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 test::Model softmax_over_samples(const std::string& n) {
   test::Model m = begun(n);
-  m.add(weight("w", {15, 4})).add(node("Flatten", {"x"}, {"f"})).add(node("MatMul", {"f", "w"}, {"u"})).add(node("Softmax", {"u"}, {"s"}, {{"axis", std::int64_t{0}}})).add(node("MatMul", {"s", "v"}, {"y"}));
+  m.add(weight("w", {15, 4}))
+      .add(node("Flatten", {"x"}, {"f"}))
+      .add(node("MatMul", {"f", "w"}, {"u"}))
+      .add(node("Softmax", {"u"}, {"s"}, {{"axis", std::int64_t{0}}}))
+      .add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 test::Model flat_rows(const std::string& n) {  // samples and their rows in one axis
   test::Model m = begun(n);
-  m.add(weight("w", {3, 4})).add(int_tensor("flat", {2}, {-1, 3})).add(int_tensor("each", {3}, {-1, 5, 4})).add(node("Reshape", {"x", "flat"}, {"f"})).add(node("MatMul", {"f", "w"}, {"u"}));
-  m.add(node("Reshape", {"u", "each"}, {"r"})).add(node("ReduceSum", {"r", "one"}, {"s"}, {{"keepdims", std::int64_t{0}}})).add(node("MatMul", {"s", "v"}, {"y"}));
+  m.add(weight("w", {3, 4}))
+      .add(int_tensor("flat", {2}, {-1, 3}))
+      .add(int_tensor("each", {3}, {-1, 5, 4}))
+      .add(node("Reshape", {"x", "flat"}, {"f"}))
+      .add(node("MatMul", {"f", "w"}, {"u"}));
+  m.add(node("Reshape", {"u", "each"}, {"r"}))
+      .add(node("ReduceSum", {"r", "one"}, {"s"}, {{"keepdims", std::int64_t{0}}}))
+      .add(node("MatMul", {"s", "v"}, {"y"}));
   return m;
 }
 
@@ -150,7 +192,8 @@ std::string text_of(const Shares& s) {
 std::vector<Shares> all_shares() {
   std::vector<Shares> list;
   for (const std::size_t n : {2U, 3U, 5U})
-    for (const std::int64_t batch : std::set<std::int64_t>{1, 2, 3, static_cast<std::int64_t>(n) - 1, static_cast<std::int64_t>(n), static_cast<std::int64_t>(n) + 1}) {
+    for (const std::int64_t batch : std::set<std::int64_t>{1, 2, 3, static_cast<std::int64_t>(n) - 1, static_cast<std::int64_t>(n),
+                                                           static_cast<std::int64_t>(n) + 1}) {
       std::vector<double> unlike(n, 1), none(n, 1);
       for (std::size_t d = 0; d < n; ++d) unlike[d] = static_cast<double>(n - d);
       none[batch % 2 == 0 ? 0 : n - 1] = 0;
@@ -197,9 +240,11 @@ Result run(const GraphSource& source, const std::vector<NamedTensor>& values, co
   const std::size_t inference = session.add(compile(source, o, backends, &training));
   const auto step = [&](std::size_t plan, unsigned seed) {
     std::vector<Tensor> inputs;
-    for (const HostInput& in : session.plan(plan).inputs) inputs.push_back(in.type.dtype == DType::float32 ? noise(in.type, seed + (in.name == "x")) : Tensor(in.type));
+    for (const HostInput& in : session.plan(plan).inputs)
+      inputs.push_back(in.type.dtype == DType::float32 ? noise(in.type, seed + (in.name == "x")) : Tensor(in.type));
     std::vector<const std::byte*> in;
-    for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(session.plan(plan).inputs[i].name.starts_with("tandem.") ? nullptr : inputs[i].bytes().data());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      in.push_back(session.plan(plan).inputs[i].name.starts_with("tandem.") ? nullptr : inputs[i].bytes().data());
     std::vector<std::vector<float>> outputs;
     std::vector<std::byte*> out;
     for (const HostOutput& h : session.plan(plan).outputs) outputs.emplace_back(static_cast<std::size_t>(h.bytes()) / sizeof(float));
@@ -230,7 +275,9 @@ TEST_P(FewRows, TrainAsOnOneDevice) {
   const Net& net = GetParam();
   const ModelFile any = net.model("N").parse();
   // Where samples meet a file is for its own batch alone.
-  const GraphSource source = [&](std::int64_t batch) { return net.meets ? net.model(std::to_string(batch)).graph(batch) : any.graph({.batch = batch}); };
+  const GraphSource source = [&](std::int64_t batch) {
+    return net.meets ? net.model(std::to_string(batch)).graph(batch) : any.graph({.batch = batch});
+  };
   std::vector<NamedTensor> values;
   for (const Graph first = source(2); const Value& v : first.values)
     if (v.kind == ValueKind::parameter) values.push_back({v.name, *v.data});
@@ -244,9 +291,12 @@ TEST_P(FewRows, TrainAsOnOneDevice) {
     for (const auto& replica : got.replicas)
       for (std::size_t p = 0; p < replica.size(); ++p) {
         expect_close(replica[p].tensor.values<float>(), one.replicas[0][p].tensor.values<float>(), replica[p].name);
-        EXPECT_EQ(std::memcmp(replica[p].tensor.bytes().data(), got.replicas[0][p].tensor.bytes().data(), replica[p].tensor.bytes().size()), 0) << "replicas differ";
+        EXPECT_EQ(std::memcmp(replica[p].tensor.bytes().data(), got.replicas[0][p].tensor.bytes().data(), replica[p].tensor.bytes().size()),
+                  0)
+            << "replicas differ";
       }
-    for (const ExchangeKind kind : got.exchanges) EXPECT_TRUE(kind == ExchangeKind::all_reduce || (net.meets && shares.batch > 1)) << "samples that do not meet are summed over alone";
+    for (const ExchangeKind kind : got.exchanges)
+      EXPECT_TRUE(kind == ExchangeKind::all_reduce || (net.meets && shares.batch > 1)) << "samples that do not meet are summed over alone";
     if (HasFatalFailure()) return;
   }
 }
@@ -290,8 +340,10 @@ void plan_all(const std::filesystem::path& folder, std::size_t few) {
       const auto known = graphs.find(batch);
       return known != graphs.end() ? known->second : graphs.emplace(batch, file.graph({.batch = batch})).first->second;
     };
-    for (const std::int64_t step = asked_for_all() ? 1 : static_cast<std::int64_t>(shares.size() / few); const PlanMode mode : {PlanMode::training, PlanMode::inference}) {
-      for (std::size_t s = asked_for_all() ? 0 : number++ % static_cast<std::size_t>(step); s < shares.size(); s += static_cast<std::size_t>(step)) {
+    for (const std::int64_t step = asked_for_all() ? 1 : static_cast<std::int64_t>(shares.size() / few);
+         const PlanMode mode : {PlanMode::training, PlanMode::inference}) {
+      for (std::size_t s = asked_for_all() ? 0 : number++ % static_cast<std::size_t>(step); s < shares.size();
+           s += static_cast<std::size_t>(step)) {
         const bool training = mode == PlanMode::training;
         CompileOptions o = options_for(shares[s], mode), one = options_for({shares[s].batch, {1}}, mode);
         std::string why = "no loss";
@@ -305,7 +357,8 @@ void plan_all(const std::filesystem::path& folder, std::size_t few) {
           if (synchronized && (!training || s % 2 == 0)) continue;
           o.synchronize_batch_norm = synchronized;
           const std::string refused = refusal(source, o);  // a file whose samples cannot be followed is one batch, which is not shared out
-          EXPECT_TRUE(refused.empty() || refused.find("cannot be used") != std::string::npos) << text_of(shares[s]) << (training ? ", training" : ", inference") << (synchronized ? ", synchronized: " : ": ") << refused;
+          EXPECT_TRUE(refused.empty() || refused.find("cannot be used") != std::string::npos)
+              << text_of(shares[s]) << (training ? ", training" : ", inference") << (synchronized ? ", synchronized: " : ": ") << refused;
           ++plans;
         }
       }

@@ -34,7 +34,8 @@ Model model() {
 
 std::vector<Doubles> results(const Model& m, const std::vector<NamedTensor>& inputs) {
   std::vector<Doubles> list;
-  for (const NamedTensor& t : GraphRun(m.parse().graph({.batch = 0, .training = false}), LayoutPreference::blocked).run(inputs)) list.push_back(t.tensor.to_doubles());
+  for (const NamedTensor& t : GraphRun(m.parse().graph({.batch = 0, .training = false}), LayoutPreference::blocked).run(inputs))
+    list.push_back(t.tensor.to_doubles());
   return list;
 }
 
@@ -55,7 +56,9 @@ TEST(GradientNodes, AreTakenAtTheOperandsValues) {
 TEST(GradientNodes, TakeWhatTheyNameForIndependent) {
   Model m = model();
   m.input("w", "2").input("x", "2").add(gradient({"w", "h"}, {"dw", "dh"}, {"w", "h"}, {}, "y"));
-  m.add(gradient({"w", "x"}, {"total"}, {"w"}, {"x"}, "y")).add(gradient({"w", "h"}, {"held"}, {"w"}, {"h"}, "y")).add(gradient({"x"}, {"nothing"}, {"x"}, {}, "y"));
+  m.add(gradient({"w", "x"}, {"total"}, {"w"}, {"x"}, "y"))
+      .add(gradient({"w", "h"}, {"held"}, {"w"}, {"h"}, "y"))
+      .add(gradient({"x"}, {"nothing"}, {"x"}, {}, "y"));
   m.add(node("Mul", {"w", "w"}, {"h"})).add(node("Mul", {"h", "w"}, {"y"}));
   for (const char* out : {"dw", "dh", "total", "held", "nothing"}) m.output(out);
   const auto got = results(m, {numbers("w", {2, -3}), numbers("x", {1, 1})});
@@ -88,7 +91,8 @@ TEST(GradientNodes, OfALossOverWeights) {
     for (int c = 0; c < 2; ++c)
       for (int i = 0; i < 2; ++i) want[static_cast<std::size_t>(2 * i + c)] += x[n][i] * (e[c] / sum - (t[n] == c)) / 2;
   }
-  const auto got = results(m, {{"x", Tensor::of<float>(Shape{2, 2}, std::vector<float>{1, 2, -1, 0.5F})}, {"t", Tensor::of<std::int64_t>(Shape{2}, std::vector<std::int64_t>{1, 0})}});
+  const auto got = results(m, {{"x", Tensor::of<float>(Shape{2, 2}, std::vector<float>{1, 2, -1, 0.5F})},
+                               {"t", Tensor::of<std::int64_t>(Shape{2}, std::vector<std::int64_t>{1, 0})}});
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(got[0][i], want[i], 1e-6);
 }
 

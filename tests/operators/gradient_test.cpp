@@ -142,7 +142,9 @@ std::string check_gradients(const Problem& p, const std::vector<NamedTensor>& in
       if (!std::isfinite(loss[0]) || !std::isfinite(loss[1])) fail(not_finite);
       const double numeric = (loss[1] - loss[0]) / (2 * step), ours = gradient ? gradient->values<double>()[i] : 0;
       const double allowed = tolerance_of_gradient * std::max({scale, std::abs(loss[0]) * 1e-3, 1.0});
-      if (!(std::abs(numeric - ours) <= allowed)) return concat("gradient of '", parameter.name, "' ", parameter.tensor.type(), " at ", i, ": ", ours, ", central difference ", numeric);
+      if (!(std::abs(numeric - ours) <= allowed))
+        return concat("gradient of '", parameter.name, "' ", parameter.tensor.type(), " at ", i, ": ", ours, ", central difference ",
+                      numeric);
     }
   }
   return "";
@@ -160,7 +162,9 @@ std::string compare_gradients(const Problem& p, const std::vector<NamedTensor>& 
     double scale = 1e-3;
     for (const double v : b) scale = std::max(scale, std::abs(v));
     for (std::size_t i = 0; i < a.size(); ++i)
-      if (!(std::abs(a[i] - b[i]) <= relative * scale)) return concat("'", at[k].name, "' ", want->shape(), " at ", i, ": ", a[i], " in float32, ", b[i], " in double ± ", relative * scale);
+      if (!(std::abs(a[i] - b[i]) <= relative * scale))
+        return concat("'", at[k].name, "' ", want->shape(), " at ", i, ": ", a[i], " in float32, ", b[i], " in double ± ",
+                      relative * scale);
   }
   return "";
 }
@@ -195,13 +199,15 @@ Result run_case(const NodeCase& one) {
     const Graph graph = loaded.model.graph(options);
     std::vector<NamedTensor> inputs, singles;
     for (const NamedTensor& t : loaded.inputs) {
-      const bool is_single = t.tensor.dtype() == DType::float32 || t.tensor.dtype() == DType::float16 || t.tensor.dtype() == DType::bfloat16;
+      const bool is_single =
+          t.tensor.dtype() == DType::float32 || t.tensor.dtype() == DType::float16 || t.tensor.dtype() == DType::bfloat16;
       inputs.push_back(is_single ? NamedTensor{t.name, t.tensor.cast(DType::float64)} : t);
       singles.push_back(is_single ? NamedTensor{t.name, t.tensor.cast(DType::float32)} : t);
     }
     for (const ValueId in : graph.inputs)
       for (const NamedTensor& t : inputs)
-        if (t.name == graph[in].name && t.tensor.shape() != graph[in].type.shape) return {Outcome::nothing_to_check, "its data has another shape than its file says", {}};
+        if (t.name == graph[in].name && t.tensor.shape() != graph[in].type.shape)
+          return {Outcome::nothing_to_check, "its data has another shape than its file says", {}};
     const std::optional<Problem> p = make_problem(graph, inputs, DType::float64);
     if (!p) return {Outcome::nothing_to_check, "no float goes in or none comes out", {}};
     std::vector<NamedTensor> in_double;
@@ -214,7 +220,8 @@ Result run_case(const NodeCase& one) {
   } catch (const std::exception& e) {
     std::string text = e.what();
     std::replace(text.begin(), text.end(), '\n', ' ');
-    if (text.find("does not depend on any trainable parameter") != std::string::npos) return {Outcome::nothing_to_check, "nothing flows back", {}};
+    if (text.find("does not depend on any trainable parameter") != std::string::npos)
+      return {Outcome::nothing_to_check, "nothing flows back", {}};
     if (text == not_finite) return {Outcome::nothing_to_check, text, {}};
     return {Outcome::failed, text, {}};
   }
@@ -243,7 +250,8 @@ constexpr int debians_opset = 17;
 void expect_all_rules(const std::set<std::string>& checked, bool (*wanted)(int opset)) {
   for (const Operator& op : operators()) {
     const bool has_rule = op.domain.empty() && op.differentiate && op.differentiate != zero_gradient;
-    EXPECT_TRUE(!has_rule || !wanted(op.since.front()) || checked.count(std::string(op.name))) << "no case checks the gradient of " << op.name;
+    EXPECT_TRUE(!has_rule || !wanted(op.since.front()) || checked.count(std::string(op.name)))
+        << "no case checks the gradient of " << op.name;
   }
 }
 

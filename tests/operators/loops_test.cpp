@@ -23,9 +23,13 @@ Model doubled(bool counted) {
   m.add(node("ReduceMax", {"x"}, {"first"}, {{"keepdims", std::int64_t{0}}})).add(node("Less", {"first", "limit"}, {"begin"}));
   m.add(node("Cast", {"first"}, {"count"}, {{"to", std::int64_t{onnx::TensorProto::INT64}}}));
   if (counted)
-    m.add(node("Loop", {"count", "", "x"}, {"y"}, {{"body", body({node("Identity", {"c"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"})}}));
+    m.add(node("Loop", {"count", "", "x"}, {"y"},
+               {{"body", body({node("Identity", {"c"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"})}}));
   else
-    m.add(node("Loop", {"", "begin", "x"}, {"y"}, {{"body", body({node("Add", {"v", "v"}, {"v2"}), node("ReduceMax", {"v2"}, {"top"}, {{"keepdims", std::int64_t{0}}}), node("Less", {"top", "limit"}, {"c2"})}, {"c2", "v2"})}}));
+    m.add(node("Loop", {"", "begin", "x"}, {"y"},
+               {{"body", body({node("Add", {"v", "v"}, {"v2"}), node("ReduceMax", {"v2"}, {"top"}, {{"keepdims", std::int64_t{0}}}),
+                               node("Less", {"top", "limit"}, {"c2"})},
+                              {"c2", "v2"})}}));
   return m;
 }
 
@@ -49,13 +53,18 @@ TEST(Loops, ThatWouldGoOnGiveNoNumbers) {
 }
 
 TEST(Loops, WithoutABoundAreRefused) {
-  for (const bool counted : {false, true}) EXPECT_NE(doubled(counted).report().find("option max_turns says how many are planned at most"), std::string::npos);
+  for (const bool counted : {false, true})
+    EXPECT_NE(doubled(counted).report().find("option max_turns says how many are planned at most"), std::string::npos);
 }
 
 // Scan of opset 8: the samples of x [2,3,1] are summed up by themselves, the second for as many turns as it is long.
 Model summed_up(bool backwards, bool lengths, std::vector<std::int64_t> given = {3, 2}) {
   Model m(8, 3);
-  m.input("x", "2,3,1").output("last").output("sums").add(float_tensor("start", {2, 1}, {0, 100})).add(int_tensor("lengths", {static_cast<std::int64_t>(given.size())}, given));
+  m.input("x", "2,3,1")
+      .output("last")
+      .output("sums")
+      .add(float_tensor("start", {2, 1}, {0, 100}))
+      .add(int_tensor("lengths", {static_cast<std::int64_t>(given.size())}, given));
   onnx::GraphProto turn = branch({node("Add", {"s", "v"}, {"t"}), node("Identity", {"t"}, {"u"})}, {"t", "u"});
   for (const char* name : {"s", "v"}) turn.add_input()->set_name(name);
   m.add(node("Scan", {lengths ? "lengths" : "", "start", "x"}, {"last", "sums"},
@@ -81,7 +90,8 @@ TEST(Loops, OfSamplesEndWithEachSequence) {
 
 TEST(Loops, OfSamplesNameLengthsThatCannotBe) {
   for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{3, 4}, {0, 2}, {3}})
-    EXPECT_NE(summed_up(false, true, lengths).report().find("expected for each of 2 samples a length of 1 to 3"), std::string::npos) << summed_up(false, true, lengths).report();
+    EXPECT_NE(summed_up(false, true, lengths).report().find("expected for each of 2 samples a length of 1 to 3"), std::string::npos)
+        << summed_up(false, true, lengths).report();
 }
 
 // FlexAttention of one head more in Q than in K, whose scores are bent by tanh and whose shares are halved, against its formula.
@@ -96,15 +106,23 @@ TEST(FlexAttention, IsItsFormula) {
     return graph;
   };
   m.input("q", "1,2,2,2").input("k", "1,1,3,2").input("v", "1,1,3,1").output("y").add(float_tensor("half", {}, {0.5F}));
-  m.add(node("FlexAttention", {"q", "k", "v"}, {"y"}, {{"scale", 0.25F}, {"score_mod", graph_of({node("Tanh", {"before"}, {"after"})})}, {"prob_mod", graph_of({node("Mul", {"before", "half"}, {"after"})})}}, "ai.onnx.preview"));
+  m.add(node("FlexAttention", {"q", "k", "v"}, {"y"},
+             {{"scale", 0.25F},
+              {"score_mod", graph_of({node("Tanh", {"before"}, {"after"})})},
+              {"prob_mod", graph_of({node("Mul", {"before", "half"}, {"after"})})}},
+             "ai.onnx.preview"));
   const std::vector<float> q{1, -2, 0.5F, 3, -1, 0.25F, 2, 2}, k{0.5F, 1, -1, 2, 3, -0.5F}, v{1, -4, 2};
   GraphRun run(m.parse().graph({.batch = 0, .training = false}));
-  const std::vector<double> y = run.run({{"q", Tensor::of<float>(Shape{1, 2, 2, 2}, q)}, {"k", Tensor::of<float>(Shape{1, 1, 3, 2}, k)}, {"v", Tensor::of<float>(Shape{1, 1, 3, 1}, v)}})[0].tensor.to_doubles();
+  const std::vector<double> y = run.run({{"q", Tensor::of<float>(Shape{1, 2, 2, 2}, q)},
+                                         {"k", Tensor::of<float>(Shape{1, 1, 3, 2}, k)},
+                                         {"v", Tensor::of<float>(Shape{1, 1, 3, 1}, v)}})[0]
+                                    .tensor.to_doubles();
   ASSERT_EQ(y.size(), 4U);
   for (std::size_t row = 0; row < 4; ++row) {
     double sum = 0, of_values = 0;
     for (std::size_t j = 0; j < 3; ++j) {
-      const double e = std::exp(std::tanh(0.25 * (static_cast<double>(q[2 * row]) * k[2 * j] + static_cast<double>(q[2 * row + 1]) * k[2 * j + 1])));
+      const double e =
+          std::exp(std::tanh(0.25 * (static_cast<double>(q[2 * row]) * k[2 * j] + static_cast<double>(q[2 * row + 1]) * k[2 * j + 1])));
       sum += e;
       of_values += e * v[j];
     }
@@ -118,7 +136,11 @@ TEST(FlexAttention, SaysWhatDoesNotFit) {
     auto& preview = *m.proto.add_opset_import();
     preview.set_domain("ai.onnx.preview");
     preview.set_version(1);
-    m.input("q", "1,4,2,2").input("k", k).input("v", v).output("y").add(node("FlexAttention", {"q", "k", "v"}, {"y"}, attributes, "ai.onnx.preview"));
+    m.input("q", "1,4,2,2")
+        .input("k", k)
+        .input("v", v)
+        .output("y")
+        .add(node("FlexAttention", {"q", "k", "v"}, {"y"}, attributes, "ai.onnx.preview"));
     return m.report();
   };
   onnx::GraphProto narrower = branch({node("ReduceMax", {"before"}, {"after"})}, {"after"});

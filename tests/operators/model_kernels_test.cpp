@@ -43,7 +43,8 @@ class Recorder final : public Backend {
       k.request.kernel = k.made.kernel;
       k.request.attributes = &k.attributes;
       const std::vector<KernelDescription> again = cpu_backend().describe(k.request);
-      const auto same = std::find_if(again.begin(), again.end(), [&](const KernelDescription& d) { return d.inputs == k.made.inputs && d.outputs == k.made.outputs; });
+      const auto same = std::find_if(again.begin(), again.end(),
+                                     [&](const KernelDescription& d) { return d.inputs == k.made.inputs && d.outputs == k.made.outputs; });
       ASSERT_NE(same, again.end()) << k.what;
       EXPECT_EQ(same->workspace, k.made.workspace) << k.what;
       EXPECT_NE(same->make(), nullptr) << k.what;
@@ -96,7 +97,8 @@ TEST(ModelKernels, WhatIsDescribedIsWhatIsMade) {
       const ModelFile file = ModelFile::read(entry.path());
       for (const Precision precision : {Precision::fp32, Precision::bf16}) {
         if (!recorder.declines(precision).empty()) continue;
-        for (const std::int64_t batch : {64, 1}) {  // oneDNN's products for AMX chose other blocks from 64 on; one row has strides that say nothing
+        // oneDNN's products for AMX chose other blocks from 64 on; one row has strides that say nothing
+        for (const std::int64_t batch : {64, 1}) {
           if (batch == 1 && threads != 2) continue;
           CompileOptions o;
           o.batch = batch;

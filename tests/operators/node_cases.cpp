@@ -45,7 +45,8 @@ struct Reader {
     if (const Operator* op = find_operator(node.op_type() == "Upsample" ? "Resize" : node.op_type(), node.domain())) {
       for (const StaticOperand& s : op->static_operands)
         if (s.input < node.input_size()) known.insert(node.input(s.input));
-      if (op->name == "Range" || op->name == "Unique" || op->name == "NonMaxSuppression") known.insert(node.input().begin(), node.input().end());
+      if (op->name == "Range" || op->name == "Unique" || op->name == "NonMaxSuppression")
+        known.insert(node.input().begin(), node.input().end());
     }
     if (node.op_type() == "Loop")  // the number of turns, and whether there is a first
       for (int i = 0; i < std::min(2, node.input_size()); ++i) known.insert(node.input(i));
@@ -76,7 +77,8 @@ NodeSuite suite_in(const char* name, const fs::path& folder) {
   std::erase_if(suite.cases, [&](const NodeCase& one) {
     onnx::ModelProto proto;
     const auto is_of = [&](const onnx::NodeProto& node) { return node.op_type() == op; };
-    return !proto.ParseFromString(read_bytes(one.folder / "model.onnx")) || std::none_of(proto.graph().node().begin(), proto.graph().node().end(), is_of);
+    return !proto.ParseFromString(read_bytes(one.folder / "model.onnx")) ||
+           std::none_of(proto.graph().node().begin(), proto.graph().node().end(), is_of);
   });
   if (suite.cases.empty()) suite.missing = concat("TANDEM_OPERATOR is '", op, "': ", name, " has no case of it");
   return suite;
@@ -86,10 +88,12 @@ NodeSuite suite_in(const char* name, const fs::path& folder) {
 
 NodeSuite debian_suite() {
   const fs::path folder = fs::path(environment("TANDEM_ONNX_TESTDATA", "/usr/share/libonnx-testdata/data")) / "node";
-  if (!fs::is_directory(folder)) return {"libonnx-testdata", {}, "no folder '" + folder.string() + "': install libonnx-testdata or set TANDEM_ONNX_TESTDATA"};
+  if (!fs::is_directory(folder))
+    return {"libonnx-testdata", {}, "no folder '" + folder.string() + "': install libonnx-testdata or set TANDEM_ONNX_TESTDATA"};
   NodeSuite suite = suite_in("libonnx-testdata", folder);
   // Gradient has no node test, as it stands in a graph.
-  if (const fs::path simple = folder.parent_path() / "simple"; fs::is_directory(simple) && environment("TANDEM_OPERATOR", "Gradient") == "Gradient") {
+  if (const fs::path simple = folder.parent_path() / "simple";
+      fs::is_directory(simple) && environment("TANDEM_OPERATOR", "Gradient") == "Gradient") {
     suite.missing.clear();
     for (NodeCase& one : cases_in(simple))
       if (one.name.starts_with("test_gradient_of_")) suite.cases.push_back(std::move(one));
@@ -120,7 +124,8 @@ NodeSuite onnxruntime_suite() {
   if (python.empty()) return {name, {}, "TANDEM_PYTHON does not name a Python with onnx, onnxruntime and numpy (./run-tests makes one)"};
   std::string folder = (fs::temp_directory_path() / "tandem-onnxruntime-cases.XXXXXX").string();
   if (!mkdtemp(folder.data())) return {name, {}, "cannot make a folder like '" + folder + "'"};
-  const std::string log = folder + "/log", command = concat('\'', python, "' '", TANDEM_SOURCE_DIR, "/tests/operators/", name, "' '", folder, "/node' > '", log, "' 2>&1");
+  const std::string log = folder + "/log", command = concat('\'', python, "' '", TANDEM_SOURCE_DIR, "/tests/operators/", name, "' '",
+                                                            folder, "/node' > '", log, "' 2>&1");
   const int status = std::system(command.c_str());
   NodeSuite suite{name, {}, ""};
   constexpr int packages_missing = 77;
@@ -168,14 +173,16 @@ ImportOptions options_for(const LoadedCase& one, bool training, DType float_type
   options.float_type = float_type;
   options.keep_halves = !training;
   for (const NamedTensor& input : one.inputs) {
-    if (std::find(one.known.begin(), one.known.end(), input.name) != one.known.end() || (integers_known && !is_float(input.tensor.dtype()))) {
+    if (std::find(one.known.begin(), one.known.end(), input.name) != one.known.end() ||
+        (integers_known && !is_float(input.tensor.dtype()))) {
       options.constants[input.name] = input.tensor;
       continue;
     }
     for (const ModelInput& declared : one.model.inputs())
       if (declared.name == input.name && declared.dims.size() == static_cast<std::size_t>(input.tensor.shape().rank()))
         for (int axis = 0; axis < input.tensor.shape().rank(); ++axis)
-          if (declared.dims[static_cast<std::size_t>(axis)].size < 0) options.dims[concat(input.name, ':', axis)] = input.tensor.shape()[axis];
+          if (declared.dims[static_cast<std::size_t>(axis)].size < 0)
+            options.dims[concat(input.name, ':', axis)] = input.tensor.shape()[axis];
   }
   return options;
 }

@@ -39,8 +39,8 @@ struct LoadedCase {
 };
 LoadedCase load(const NodeCase& one);
 
-// For the case's model with its own sizes, and in training without 16-bit floats; static operands become constants and, where that is not enough to know every
-// size, all inputs that are no floats.
+// For the case's model with its own sizes, and in training without 16-bit floats; static operands become constants and, where that is not
+// enough to know every size, all inputs that are no floats.
 ImportOptions import_options(const LoadedCase& one, bool training, DType float_type = DType::undefined);
 
 }  // namespace tandem::test

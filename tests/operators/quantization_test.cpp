@@ -44,7 +44,10 @@ std::vector<double> spread(const Row& row, const Tensor& t) {
   std::vector<double> all, given = t.to_doubles();
   const I axis = row.attributes.integer("axis", 0), block = row.attributes.integer("block_size", 0);
   for (I i = 0; i < 3; ++i)
-    for (I j = 0; j < 4; ++j) all.push_back(given.size() == 1 ? given[0] : block ? given[static_cast<std::size_t>(i * 2 + j / block)] : given[static_cast<std::size_t>(axis == 0 ? i : j)]);
+    for (I j = 0; j < 4; ++j)
+      all.push_back(given.size() == 1 ? given[0]
+                    : block           ? given[static_cast<std::size_t>(i * 2 + j / block)]
+                                      : given[static_cast<std::size_t>(axis == 0 ? i : j)]);
   return all;
 }
 
@@ -53,7 +56,8 @@ class Quantization : public testing::TestWithParam<Row> {};
 TEST_P(Quantization, PassesTheGradientStraightThrough) {
   const Row& row = GetParam();
   Graph graph;
-  const ValueId x = graph.add_parameter("x", values.type(), values, true), scale = graph.add_parameter("scale", row.scale.type(), row.scale, true), zero = graph.add_constant("zero", row.zero);
+  const ValueId x = graph.add_parameter("x", values.type(), values, true),
+                scale = graph.add_parameter("scale", row.scale.type(), row.scale, true), zero = graph.add_constant("zero", row.zero);
   graph[x].template_shape = values.shape();
   graph[scale].template_shape = row.scale.shape();
   ValueId v = graph[graph.add_node(*find_operator("QuantizeLinear"), "q", row.attributes, {x, scale, zero}, 1)].outputs[0];
@@ -115,11 +119,15 @@ TEST_P(FloatQuantization, PassesTheGradientStraightThrough) {
   Graph graph;
   const ValueId x = graph.add_parameter("x", values.type(), values, true);
   graph[x].template_shape = values.shape();
-  const auto then = [&](const char* op, Attributes attributes, std::vector<ValueId> inputs) { return graph[graph.add_node(*find_operator(op), op, attributes, inputs, 1)].outputs[0]; };
+  const auto then = [&](const char* op, Attributes attributes, std::vector<ValueId> inputs) {
+    return graph[graph.add_node(*find_operator(op), op, attributes, inputs, 1)].outputs[0];
+  };
   ValueId v = x;
   if (row.scale != 0) {
-    const ValueId scale = graph.add_constant("scale", Tensor::scalar(row.scale)), zero = graph.add_constant("zero", Tensor::scalar(0.0F).cast(row.type));
-    v = then("DequantizeLinear", {}, {then("Transpose", {{"perm", Ints{1, 0}}}, {then("QuantizeLinear", {}, {v, scale, zero})}), scale, zero});
+    const ValueId scale = graph.add_constant("scale", Tensor::scalar(row.scale)),
+                  zero = graph.add_constant("zero", Tensor::scalar(0.0F).cast(row.type));
+    v = then("DequantizeLinear", {},
+             {then("Transpose", {{"perm", Ints{1, 0}}}, {then("QuantizeLinear", {}, {v, scale, zero})}), scale, zero});
   } else {
     v = then("Cast", {{"to", I{1}}}, {then("Transpose", {{"perm", Ints{1, 0}}}, {then("Cast", {{"to", static_cast<I>(row.type)}}, {v})})});
   }
@@ -133,7 +141,8 @@ TEST_P(FloatQuantization, PassesTheGradientStraightThrough) {
   double loss = 0;
   std::vector<double> dx;
   for (std::size_t i = 0; i < 12; ++i) {
-    const double weight = 1.0 + static_cast<double>(i % 4 * 3 + i / 4), ratio = static_cast<double>(values.values<float>()[i] / (row.scale != 0 ? row.scale : 1.0F));
+    const double weight = 1.0 + static_cast<double>(i % 4 * 3 + i / 4),
+                 ratio = static_cast<double>(values.values<float>()[i] / (row.scale != 0 ? row.scale : 1.0F));
     loss += weight * scale * number_of(element_of(ratio, row.type), row.type);
     dx.push_back(std::abs(ratio) <= row.end ? weight : 0);
   }

@@ -22,7 +22,8 @@ struct Row {
   std::string outputs = "yhc";  // which of them there are
   bool fused = true;            // the CPU has a kernel
 };
-const Attributes reverse{{"direction", std::string("reverse")}}, both{{"direction", std::string("bidirectional")}}, linear{{"linear_before_reset", one}};
+const Attributes reverse{{"direction", std::string("reverse")}}, both{{"direction", std::string("bidirectional")}},
+    linear{{"linear_before_reset", one}};
 Attributes with(Attributes a, const char* name, AttributeValue value) {
   a.set(name, std::move(value));
   return a;
@@ -82,12 +83,20 @@ struct Problem {
 
   Problem(const Row& r, DType dtype) {
     const bool lstm = std::string_view(r.op) == "LSTM", batch_first = r.attributes.integer("layout", 0) != 0;
-    const std::int64_t D = r.attributes.text("direction", "") == "bidirectional" ? 2 : 1, G = lstm ? 4 : std::string_view(r.op) == "GRU" ? 3 : 1;
+    const std::int64_t D = r.attributes.text("direction", "") == "bidirectional" ? 2 : 1, G = lstm                              ? 4
+                                                                                              : std::string_view(r.op) == "GRU" ? 3
+                                                                                                                                : 1;
     const Shape state = batch_first ? Shape{r.B, D, r.H} : Shape{D, r.B, r.H};
     const auto has = [&](char c) { return r.operands.find(c) != std::string::npos; };
-    std::vector<ValueId> operands{parameter("X", batch_first ? Shape{r.B, r.T, r.I} : Shape{r.T, r.B, r.I}, dtype, 1), parameter("W", {D, G * r.H, r.I}, dtype, 1), parameter("R", {D, G * r.H, r.H}, dtype, 1 / std::sqrt(static_cast<double>(r.H))),
-                                  has('b') ? parameter("B", {D, 2 * G * r.H}, dtype, 0.5) : ValueId{}, {}, has('h') ? parameter("h0", state, dtype, 1) : ValueId{}};
-    if (lstm) operands.insert(operands.end(), {has('c') ? parameter("c0", state, dtype, 1) : ValueId{}, has('p') ? parameter("P", {D, 3 * r.H}, dtype, 1) : ValueId{}});
+    std::vector<ValueId> operands{parameter("X", batch_first ? Shape{r.B, r.T, r.I} : Shape{r.T, r.B, r.I}, dtype, 1),
+                                  parameter("W", {D, G * r.H, r.I}, dtype, 1),
+                                  parameter("R", {D, G * r.H, r.H}, dtype, 1 / std::sqrt(static_cast<double>(r.H))),
+                                  has('b') ? parameter("B", {D, 2 * G * r.H}, dtype, 0.5) : ValueId{},
+                                  {},
+                                  has('h') ? parameter("h0", state, dtype, 1) : ValueId{}};
+    if (lstm)
+      operands.insert(operands.end(), {has('c') ? parameter("c0", state, dtype, 1) : ValueId{},
+                                       has('p') ? parameter("P", {D, 3 * r.H}, dtype, 1) : ValueId{}});
     if (has('l')) {
       for (std::int64_t b = 0; b < r.B; ++b) lengths.push_back(static_cast<std::int32_t>((b * 5 + 2) % (r.T + 1)));
       lengths[0] = static_cast<std::int32_t>(r.T);
@@ -141,7 +150,16 @@ struct Problem {
 // ONNX's formulas.
 class Formula {
  public:
-  Formula(const Row& r, const Problem& p) : r_(r), p_(p), a_(p.graph[p.node].attributes), D_(a_.text("direction") == "bidirectional" ? 2 : 1), lstm_(std::string_view(r.op) == "LSTM"), G_(lstm_ ? 4 : std::string_view(r.op) == "GRU" ? 3 : 1), batch_first_(a_.integer("layout") != 0) {}
+  Formula(const Row& r, const Problem& p)
+      : r_(r),
+        p_(p),
+        a_(p.graph[p.node].attributes),
+        D_(a_.text("direction") == "bidirectional" ? 2 : 1),
+        lstm_(std::string_view(r.op) == "LSTM"),
+        G_(lstm_                             ? 4
+           : std::string_view(r.op) == "GRU" ? 3
+                                             : 1),
+        batch_first_(a_.integer("layout") != 0) {}
 
   std::vector<Values> run() {
     y_.resize(static_cast<std::size_t>(r_.T * D_ * r_.B * r_.H));
@@ -153,7 +171,9 @@ class Formula {
   }
 
  private:
-  std::size_t state_at(std::int64_t d, std::int64_t b) const { return static_cast<std::size_t>((batch_first_ ? b * D_ + d : d * r_.B + b) * r_.H); }
+  std::size_t state_at(std::int64_t d, std::int64_t b) const {
+    return static_cast<std::size_t>((batch_first_ ? b * D_ + d : d * r_.B + b) * r_.H);
+  }
   Values state(const char* name, std::int64_t d, std::int64_t b) const {
     const Values& all = p_.value(name);
     Values s(static_cast<std::size_t>(r_.H));
@@ -161,10 +181,13 @@ class Formula {
     return s;
   }
   double at(const char* name, std::int64_t i) const { return p_.value(name).empty() ? 0 : p_.value(name)[static_cast<std::size_t>(i)]; }
-  double bias(std::int64_t d, std::int64_t row, bool recurrent) const { return at("B", d * 2 * G_ * r_.H + (recurrent ? G_ * r_.H : 0) + row); }
+  double bias(std::int64_t d, std::int64_t row, bool recurrent) const {
+    return at("B", d * 2 * G_ * r_.H + (recurrent ? G_ * r_.H : 0) + row);
+  }
   double by_x(std::int64_t d, std::int64_t row, std::int64_t t, std::int64_t b) const {
     double sum = bias(d, row, false);
-    for (std::int64_t i = 0; i < r_.I; ++i) sum += at("W", (d * G_ * r_.H + row) * r_.I + i) * at("X", (batch_first_ ? b * r_.T + t : t * r_.B + b) * r_.I + i);
+    for (std::int64_t i = 0; i < r_.I; ++i)
+      sum += at("W", (d * G_ * r_.H + row) * r_.I + i) * at("X", (batch_first_ ? b * r_.T + t : t * r_.B + b) * r_.I + i);
     return sum;
   }
   double by_h(std::int64_t d, std::int64_t row, const Values& h) const {
@@ -221,7 +244,8 @@ class Formula {
         hk = activated(d, 0, sum(1, k) + peephole(1)) * activated(d, 2, ck);
       } else if (G_ == 3) {
         const double z = activated(d, 0, sum(0, k)), r = activated(d, 0, sum(1, k)), x = by_x(d, 2 * H + k, t, b);
-        const double g = activated(d, 1, a_.integer("linear_before_reset") != 0 ? x + r * by_h(d, 2 * H + k, before) : x + by_h(d, 2 * H + k, reset_h));
+        const double g =
+            activated(d, 1, a_.integer("linear_before_reset") != 0 ? x + r * by_h(d, 2 * H + k, before) : x + by_h(d, 2 * H + k, reset_h));
         hk = (1 - z) * g + z * hk;
       } else {
         hk = activated(d, 0, sum(0, k));
@@ -263,7 +287,9 @@ std::vector<Row> rows_that_are(bool fused) {
     if (row.fused || !fused) list.push_back(row);
   return list;
 }
-std::string name_of_test(const testing::TestParamInfo<std::tuple<Row, DType>>& info) { return concat(std::get<0>(info.param).name, '_', std::get<1>(info.param)); }
+std::string name_of_test(const testing::TestParamInfo<std::tuple<Row, DType>>& info) {
+  return concat(std::get<0>(info.param).name, '_', std::get<1>(info.param));
+}
 
 class Recurrences : public testing::TestWithParam<std::tuple<Row, DType>> {};
 
@@ -280,11 +306,14 @@ TEST_P(Recurrences, FollowTheFormula) {
     if (on_cpu()) {
       EXPECT_EQ(uses_kernel(run.plan(), "native.recurrent"), row.fused && !written_out);
     }
-    for (std::size_t i = 0; i < got.size(); ++i) expect_near(concat(written_out ? "written out: " : "", "output ", i), got[i].tensor.to_doubles(), wanted[i], tolerance_of(dtype));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      expect_near(concat(written_out ? "written out: " : "", "output ", i), got[i].tensor.to_doubles(), wanted[i], tolerance_of(dtype));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Recurrences, testing::Combine(testing::ValuesIn(rows_that_are(false)), testing::Values(DType::float32, DType::float64)), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Rows, Recurrences,
+                         testing::Combine(testing::ValuesIn(rows_that_are(false)), testing::Values(DType::float32, DType::float64)),
+                         name_of_test);
 
 class FusedRecurrences : public Recurrences {};
 
@@ -304,7 +333,9 @@ TEST_P(FusedRecurrences, HaveTheGradientsOfTheirSteps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FusedRecurrences, testing::Combine(testing::ValuesIn(rows_that_are(true)), testing::Values(DType::float32, DType::float64)), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Rows, FusedRecurrences,
+                         testing::Combine(testing::ValuesIn(rows_that_are(true)), testing::Values(DType::float32, DType::float64)),
+                         name_of_test);
 
 }  // namespace
 }  // namespace tandem

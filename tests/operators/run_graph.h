@@ -15,7 +15,8 @@ TestedBackend tested_backend();
 
 class GraphRun {
  public:
-  // Compiles for the backend's device 0. Inference, or training with the graph's only output as its loss and the gradients of `gradients` kept.
+  // Compiles for the backend's device 0. Inference, or training with the graph's only output as its loss and the gradients of `gradients`
+  // kept.
   explicit GraphRun(const Graph& graph, LayoutPreference layout = LayoutPreference::blocked);
   GraphRun(const Graph& graph, const std::vector<std::string>& gradients);
 

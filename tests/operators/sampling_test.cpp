@@ -92,7 +92,8 @@ TEST(Sampling, GivesTheValuesOfOthers) {
           const Made made = make(row, dtype, known);
           const Doubles y = test::GraphRun(made.graph, layout).run(made.inputs)[0].tensor.to_doubles();
           ASSERT_EQ(y.size(), row.y.size()) << row.name;
-          for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], row.y[i], 5e-6 * std::max(1.0, std::abs(row.y[i]))) << row.name << ' ' << name_of(dtype) << " at " << i;
+          for (std::size_t i = 0; i < y.size(); ++i)
+            EXPECT_NEAR(y[i], row.y[i], 5e-6 * std::max(1.0, std::abs(row.y[i]))) << row.name << ' ' << name_of(dtype) << " at " << i;
         }
 }
 
@@ -105,7 +106,9 @@ TEST(Sampling, RegionsOfTheImageTheyStandIn) {
       const Made all = make(row, DType::float64, false);
       row.attributes.set("regions", I{2});
       const Made own = make(row, DType::float64, false);
-      EXPECT_EQ(test::GraphRun(own.graph).run(own.inputs)[0].tensor.to_doubles(), test::GraphRun(all.graph).run(all.inputs)[0].tensor.to_doubles()) << mode << ' ' << ratio;
+      EXPECT_EQ(test::GraphRun(own.graph).run(own.inputs)[0].tensor.to_doubles(),
+                test::GraphRun(all.graph).run(all.inputs)[0].tensor.to_doubles())
+          << mode << ' ' << ratio;
     }
 }
 
@@ -161,7 +164,8 @@ TEST(Fourier, AgreesWithItsSum) {
       return graph[id].outputs[0];
     };
     const ValueId whole = add(in, {}), back = add(whole, {{"inverse", I{1}}}), half = add(in, {{"onesided", I{1}}});
-    const ValueId real = add(half, {{"inverse", I{1}}, {"onesided", I{1}}, {"dft_length", length}}), padded = add(in, {{"dft_length", 2 * length}});
+    const ValueId real = add(half, {{"inverse", I{1}}, {"onesided", I{1}}, {"dft_length", length}}),
+                  padded = add(in, {{"dft_length", 2 * length}});
     graph.outputs = {whole, back, half, real, padded};
     const std::vector<NamedTensor> y = test::GraphRun(graph).run({{"x", signal}});
     const auto at = [](const Tensor& t, I b, I n, I c, I part) {

@@ -23,14 +23,18 @@ const Row rows[] = {
     {"min", {1, 5, 7}, {0, 1, 1}, {3, 4, 2}, {1, 10, 100}, {1, 0, 100}, {0, 0, 10}},
 };
 
-Tensor floats(const Floats64& values) { return Tensor::of<double>(Shape{static_cast<std::int64_t>(values.size())}, values).cast(DType::float32); }
+Tensor floats(const Floats64& values) {
+  return Tensor::of<double>(Shape{static_cast<std::int64_t>(values.size())}, values).cast(DType::float32);
+}
 
 TEST(ScatterGradients, AreThoseOfEveryFactor) {
   for (const char* op : {"ScatterND", "ScatterElements"}) {
     for (const Row& row : rows) {
       SCOPED_TRACE(concat(op, ' ', row.reduction));
       Graph graph;
-      const auto parameter = [&](const char* name, const Floats64& values) { return graph.add_parameter(name, floats(values).type(), floats(values), true); };
+      const auto parameter = [&](const char* name, const Floats64& values) {
+        return graph.add_parameter(name, floats(values).type(), floats(values), true);
+      };
       const ValueId x = parameter("x", row.x), u = parameter("u", row.updates);
       Tensor places = Tensor::of<double>(Shape{static_cast<std::int64_t>(row.indices.size())}, row.indices).cast(DType::int64);
       if (op == std::string_view("ScatterND")) places = places.reshaped(Shape{places.elements(), 1});

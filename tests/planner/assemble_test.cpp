@@ -27,17 +27,21 @@ struct Program {
     graph.steps.push_back({.what = LaunchStep{op, "kernel", {}}, .inputs = std::move(inputs), .outputs = std::move(outputs)});
   }
   void exchange(Exchange e, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
-    graph.steps.push_back({.what = ExchangeStep{graph.exchanges.add(std::move(e))}, .inputs = std::move(inputs), .outputs = std::move(outputs), .stream = 1});
+    graph.steps.push_back(
+        {.what = ExchangeStep{graph.exchanges.add(std::move(e))}, .inputs = std::move(inputs), .outputs = std::move(outputs), .stream = 1});
   }
 };
 
-Exchange send(const std::string& name, std::vector<int> devices, std::int64_t n) { return {.kind = ExchangeKind::send, .name = name, .devices = std::move(devices), .elements = n}; }
+Exchange send(const std::string& name, std::vector<int> devices, std::int64_t n) {
+  return {.kind = ExchangeKind::send, .name = name, .devices = std::move(devices), .elements = n};
+}
 
 struct Assembled {
   Plan plan;
   Assembled(std::vector<Replica> replicas, const std::vector<std::string>& outputs, std::vector<std::int64_t> rows) {
     plan.batch = 8;
-    for (std::size_t d = 0; d < replicas.size(); ++d) replicas[d].spec.id = {"cpu", static_cast<int>(d)}, replicas[d].model.link_bandwidth = 1e9;
+    for (std::size_t d = 0; d < replicas.size(); ++d)
+      replicas[d].spec.id = {"cpu", static_cast<int>(d)}, replicas[d].model.link_bandwidth = 1e9;
     std::vector<HostOutput> given;
     for (const std::string& name : outputs) given.push_back({.name = name});
     assemble(plan, replicas, given, rows, CompileOptions{}, nullptr);
@@ -54,14 +58,16 @@ struct Assembled {
 struct Stages {
   Program first, second;
   Stages() {
-    const BufferId x = first.input("x", 8), w = first.parameter("w", 16, 16), a = first.value("a", 8), more = first.value("more", 8), most = first.value("most", 8);
+    const BufferId x = first.input("x", 8), w = first.parameter("w", 16, 16), a = first.value("a", 8), more = first.value("more", 8),
+                   most = first.value("most", 8);
     first.launch("A", {x, w}, {a});
     first.exchange(send("a over", {0, 1}, 8), {a}, {});
     first.launch("More", {x}, {more});  // beside the send
     first.launch("Most", {more}, {most});
     first.graph.outputs = {most};
 
-    const BufferId t = second.input("t", 8), v = second.parameter("v", 32, 32), u = second.value("u", 8), b = second.value("b", 8), y = second.value("y", 8), loss = second.value("loss", 1);
+    const BufferId t = second.input("t", 8), v = second.parameter("v", 32, 32), u = second.value("u", 8), b = second.value("b", 8),
+                   y = second.value("y", 8), loss = second.value("loss", 1);
     second.launch("Before", {t}, {u});
     second.exchange(send("a over", {0, 1}, 8), {}, {b});
     second.launch("Between", {u}, {second.value("dead", 8)});
@@ -70,7 +76,9 @@ struct Stages {
     second.graph.outputs = {loss, y};
   }
   Assembled assembled() const {
-    return {{{.slice_size = 8, .program = &first.graph, .outputs = {1}}, {.slice_size = 8, .program = &second.graph, .outputs = {0, 2}}}, {"loss", "most", "y"}, {0, 1, 1}};
+    return {{{.slice_size = 8, .program = &first.graph, .outputs = {1}}, {.slice_size = 8, .program = &second.graph, .outputs = {0, 2}}},
+            {"loss", "most", "y"},
+            {0, 1, 1}};
   }
 };
 
@@ -98,7 +106,8 @@ TEST(Assemble, ProgramsMayDiffer) {
   }
 }
 
-// Steps of device 0: 0 slice, 1 A, 2 send, 3 More, 4 Most, 5 concat; of 1: 0 slice, 1 Before, 2 receive, 3 Between, 4 B, 5 Loss, 6 and 7 concats.
+// Steps of device 0: 0 slice, 1 A, 2 send, 3 More, 4 Most, 5 concat; of 1: 0 slice, 1 Before, 2 receive, 3 Between, 4 B, 5 Loss, 6 and 7
+// concats.
 TEST(Assemble, StreamsWaitForWhatTheyShare) {
   const Stages stages;
   const Assembled got = stages.assembled();
@@ -137,7 +146,8 @@ TEST(Assemble, EveryExchangeOfAValueIsWaitedFor) {
   Program programs[2];
   for (int d = 0; d < 2; ++d) {
     Program& p = programs[d];
-    const BufferId x = p.input("x", 8), a = p.value("a", 8), all = p.value("all", 16), b = p.value("b", 8), u = p.value("u", 8), y = p.value("y", 8);
+    const BufferId x = p.input("x", 8), a = p.value("a", 8), all = p.value("all", 16), b = p.value("b", 8), u = p.value("u", 8),
+                   y = p.value("y", 8);
     p.launch("A", {x}, {a});
     p.exchange({.kind = ExchangeKind::all_gather, .name = "all", .elements = 16}, {a}, {all});
     d == 0 ? p.exchange(send("a over", {0, 1}, 8), {a}, {}) : p.exchange(send("a over", {0, 1}, 8), {}, {b});
@@ -146,7 +156,8 @@ TEST(Assemble, EveryExchangeOfAValueIsWaitedFor) {
     p.launch("Y", {a}, {y});
     p.graph.outputs = {y};
   }
-  const Assembled got({{.slice_size = 8, .program = &programs[0].graph}, {.slice_size = 8, .program = &programs[1].graph, .outputs = {1}}}, {"y", "z"}, {1, 1});
+  const Assembled got({{.slice_size = 8, .program = &programs[0].graph}, {.slice_size = 8, .program = &programs[1].graph, .outputs = {1}}},
+                      {"y", "z"}, {1, 1});
   EXPECT_EQ(got.step(0, 4).waits, (std::vector<StepId>{{2}}));
   EXPECT_EQ(got.step(0, 5).waits, (std::vector<StepId>{{3}}));
   EXPECT_NO_THROW(verify(got.plan));
@@ -160,7 +171,9 @@ TEST(Assemble, AnInputIsSentOnceItIsThere) {
   first.graph.outputs = {y};
   second.exchange(send("x over", {0, 1}, 8), {}, {b});
   second.graph.outputs = {b};
-  const Assembled got({{.slice_size = 8, .program = &first.graph, .outputs = {0}}, {.slice_size = 8, .program = &second.graph, .outputs = {1}}}, {"y", "b"}, {1, 1});
+  const Assembled got(
+      {{.slice_size = 8, .program = &first.graph, .outputs = {0}}, {.slice_size = 8, .program = &second.graph, .outputs = {1}}}, {"y", "b"},
+      {1, 1});
   EXPECT_EQ(got.step(0, 2).waits, (std::vector<StepId>{{0}}));
   EXPECT_NO_THROW(verify(got.plan));
 }
@@ -170,14 +183,18 @@ TEST(Assemble, PartsOfAParameterAndOfASum) {
   const std::int64_t begins[] = {0, 5, 5};
   for (int d = 0; d < 3; ++d) {
     Program& p = programs[d];
-    const BufferId x = p.input("x", 8), b = p.parameter("b", 3, 3), w = p.parameter("w", d == 0 ? 5 : 2, 7, 0, begins[d]), s = p.value("s", 4, ArenaKind::gradients);
+    const BufferId x = p.input("x", 8), b = p.parameter("b", 3, 3), w = p.parameter("w", d == 0 ? 5 : 2, 7, 0, begins[d]),
+                   s = p.value("s", 4, ArenaKind::gradients);
     p.launch("Part", {x, b, w}, {s});
     p.exchange({.name = "s", .elements = 4}, {}, {s});  // of all devices, where it names none
     const BufferId y = p.value("y", 4);
     p.launch("After", {s}, {y});
     p.graph.outputs = {y};
   }
-  const Assembled got({{.slice_size = 8, .program = &programs[0].graph}, {.slice_size = 8, .program = &programs[1].graph}, {.slice_size = 8, .program = &programs[2].graph}}, {"y"}, {0});
+  const Assembled got({{.slice_size = 8, .program = &programs[0].graph},
+                       {.slice_size = 8, .program = &programs[1].graph},
+                       {.slice_size = 8, .program = &programs[2].graph}},
+                      {"y"}, {0});
   EXPECT_NO_THROW(verify(got.plan));
   EXPECT_EQ(got.plan.exchanges[0].devices, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(got.plan.outputs[0].parts, 3);

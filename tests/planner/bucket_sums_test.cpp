@@ -54,8 +54,8 @@ TEST(BucketSums, GatherWhatMayWait) {
   }
   EXPECT_EQ(sums, (Names{"a", "-", "bc", "d"}));
   // Each as soon as its last operand is there.
-  EXPECT_EQ(operators_of(got), (Names{"Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "AllReduce", "RunningStatistics",
-                                             "RunningStatistics", "RunningStatistics", "RunningStatistics"}));
+  EXPECT_EQ(operators_of(got), (Names{"Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "Neg", "AllReduce", "Neg", "AllReduce",
+                                      "RunningStatistics", "RunningStatistics", "RunningStatistics", "RunningStatistics"}));
 }
 
 // Addends that lie along another axis of the mesh are summed by other devices.
@@ -72,7 +72,8 @@ TEST(BucketSums, ApartWhereOtherDevicesSum) {
   for (std::size_t i = 0; i < g.values.size(); ++i)
     if (!g.values[i].placement.parts.empty()) g.values[i].placement.parts.push_back(Part{});
   for (const Node& node : g.nodes)
-    if (node.op->name == "AllReduce" && g[node.outputs[0]].of == "d") std::swap(g[node.inputs[0]].placement.parts[0], g[node.inputs[0]].placement.parts[1]);
+    if (node.op->name == "AllReduce" && g[node.outputs[0]].of == "d")
+      std::swap(g[node.inputs[0]].placement.parts[0], g[node.inputs[0]].placement.parts[1]);
   EXPECT_EQ(buckets(), 3);
 }
 
@@ -82,7 +83,8 @@ TEST(BucketSums, LargestNumbersWaitForTheLast) {
   o.memory.first_bucket_bytes = o.memory.bucket_bytes = 1 << 20;
   Graph g = with_sums();
   for (Node& node : g.nodes)
-    if (node.op->name == "AllReduce" && (g[node.outputs[0]].of == "b" || g[node.outputs[0]].of == "d")) node.attributes.set("max", std::int64_t{1});
+    if (node.op->name == "AllReduce" && (g[node.outputs[0]].of == "b" || g[node.outputs[0]].of == "d"))
+      node.attributes.set("max", std::int64_t{1});
   std::vector<std::string> taken;
   const Graph got = passed("bucket_sums", g, {.options = o});
   for (const Node& node : got.nodes) {

@@ -16,12 +16,14 @@ struct Network {
   ValueId cast(ValueId v, DType to) { return node("Cast", {v}, {{"to", static_cast<std::int64_t>(to)}}).outputs[0]; }
   ValueId softmax(const char* op) { return node(op, {cast(scores, DType::float32)}, {{"axis", std::int64_t{1}}}).outputs[0]; }
   ValueId looked_up() {
-    const ValueId bytes = graph.add_input("bytes", {DType::uint8, {4, 9}}), table = graph.add_constant("table", Tensor(TensorType{DType::float32, {1, 256}}));
+    const ValueId bytes = graph.add_input("bytes", {DType::uint8, {4, 9}}),
+                  table = graph.add_constant("table", Tensor(TensorType{DType::float32, {1, 256}}));
     return node("LookUp", {bytes, table}, {{"axis", std::int64_t{1}}}).outputs[0];
   }
   // Of rows of a sum of two gradients, of which the one was of 16 bits.
   ValueId rows(ValueId* sum = nullptr) {
-    const ValueId dy = graph.add_input("dy", {DType::float32, {4, 9}}), x = graph.add_input("x", {DType::float32, {4, 9}}), r = graph.add_input("r", {DType::float32, {4, 1}});
+    const ValueId dy = graph.add_input("dy", {DType::float32, {4, 9}}), x = graph.add_input("x", {DType::float32, {4, 9}}),
+                  r = graph.add_input("r", {DType::float32, {4, 1}});
     const ValueId both = node("Add", {dy, cast(scores, DType::float32)}).outputs[0];
     if (sum) *sum = both;
     return node("RowNormalizationBackward", {both, x, {}, r, r}, {{"axis", std::int64_t{1}}}).outputs[0];
@@ -35,7 +37,8 @@ struct Row {
   std::vector<ValueId> (*outputs)(Network&);
   std::vector<std::string> expected;
 };
-const Fuses all = [](const KernelRequest& r) { return r.outputs.size() < 2 || r.outputs[1].dtype == r.inputs[0].dtype; }, none = [](const KernelRequest&) { return false; };
+const Fuses all = [](const KernelRequest&r) { return r.outputs.size() < 2 || r.outputs[1].dtype == r.inputs[0].dtype; },
+            none = [](const KernelRequest&) { return false; };
 const std::string direct = "SoftmaxCrossEntropyTraining(scores, labels)", widened = "SoftmaxCrossEntropyTraining(Cast(scores), labels)";
 std::vector<ValueId> narrowed(Network& n) {
   const std::vector<ValueId> loss = n.loss(n.cast(n.scores, DType::float32));

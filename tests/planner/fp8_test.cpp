@@ -39,7 +39,12 @@ Graph convolved(std::int64_t n) {
   Builder b;
   b.graph.name = "convolved";
   ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
-  x = b.node("Relu", {b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)}, {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}})});
+  x = b.node("Relu", {b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)},
+                             {{"kernel_shape", Ints{3, 3}},
+                              {"strides", Ints{2, 2}},
+                              {"pads", Ints{1, 1, 1, 1}},
+                              {"dilations", Ints{1, 1}},
+                              {"group", std::int64_t{1}}})});
   x = b.node("Relu", {gemm(b, b.node("Flatten", {x}, {{"axis", std::int64_t{1}}}), "middle", 192, 32)});
   b.graph.outputs = {gemm(b, x, "out", 32, 5)};
   return b.graph;
@@ -66,10 +71,15 @@ struct Fp8 : testing::Test {
 
 TEST_F(Fp8, ProductsBetweenTheFirstAndTheLastAreInEightBits) {
   const std::string begin = "precision fp8 is experimental: ", end = ", everything else as in bf16; of products by weights stay in bf16 ";
-  EXPECT_EQ(plan_of(deep, options(Precision::fp8)).warnings.at(0), begin + "3 products are computed in 8 bits" + end + "1 first ('in'), 1 last ('out'), 1 of sizes that are no multiples of 16 ('odd')");
-  EXPECT_EQ(plan_of(embedded, options(Precision::fp8)).warnings.at(0), begin + "2 products are computed in 8 bits" + end + "1 last ('out')") << "an embedding is a first layer";
-  EXPECT_EQ(plan_of(convolved, options(Precision::fp8)).warnings.at(0), begin + "1 product is computed in 8 bits" + end + "1 last ('out')") << "so is a convolution";
-  EXPECT_EQ(plan_of(mlp, options(Precision::fp8)).warnings.at(0), begin + "0 products are computed in 8 bits" + end + "1 first ('Gemm0'), 1 last ('Gemm2')");
+  EXPECT_EQ(
+      plan_of(deep, options(Precision::fp8)).warnings.at(0),
+      begin + "3 products are computed in 8 bits" + end + "1 first ('in'), 1 last ('out'), 1 of sizes that are no multiples of 16 ('odd')");
+  EXPECT_EQ(plan_of(embedded, options(Precision::fp8)).warnings.at(0), begin + "2 products are computed in 8 bits" + end + "1 last ('out')")
+      << "an embedding is a first layer";
+  EXPECT_EQ(plan_of(convolved, options(Precision::fp8)).warnings.at(0), begin + "1 product is computed in 8 bits" + end + "1 last ('out')")
+      << "so is a convolution";
+  EXPECT_EQ(plan_of(mlp, options(Precision::fp8)).warnings.at(0),
+            begin + "0 products are computed in 8 bits" + end + "1 first ('Gemm0'), 1 last ('Gemm2')");
   EXPECT_TRUE(plan_of(deep, options(Precision::bf16)).warnings.empty());
 }
 
@@ -147,8 +157,8 @@ TEST_F(Fp8, ScalesAreThoseOfTheHistory) {
   EXPECT_EQ(large, 2);
 }
 
-// The steps of one device and of several see the same magnitudes, so they round alike: the first step to the bit of its state. Later ones differ
-// by what sums over devices round in bf16.
+// The steps of one device and of several see the same magnitudes, so they round alike: the first step to the bit of its state. Later ones
+// differ by what sums over devices round in bf16.
 TEST_F(Fp8, SeveralDevicesTrainAsOneDoes) {
   for (const auto model : {deep, embedded, convolved}) {
     const Trained first = train(model, options(Precision::fp8), 1, 0.05), one = train(model, options(Precision::fp8), 20, 0.01);
@@ -158,7 +168,8 @@ TEST_F(Fp8, SeveralDevicesTrainAsOneDoes) {
       ASSERT_EQ(a.size(), b.size());
       EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(Fp8Row)), 0);
       const Trained run = train(model, options(Precision::fp8, weights), 20, 0.01);
-      for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_NEAR(run.losses[s], one.losses[s], 0.005F * one.losses[0]) << weights.size() << " devices, step " << s;
+      for (std::size_t s = 0; s < run.losses.size(); ++s)
+        EXPECT_NEAR(run.losses[s], one.losses[s], 0.005F * one.losses[0]) << weights.size() << " devices, step " << s;
       for (std::size_t d = 1; d < run.replicas.size(); ++d) {
         expect_same_bits(run.replicas[0], run.replicas[d]);
         expect_same_bits(run.states[0], run.states[d]);
@@ -168,26 +179,29 @@ TEST_F(Fp8, SeveralDevicesTrainAsOneDoes) {
   }
 }
 
-// A number of 8 bits is off by up to 2⁻⁴ of itself, a gradient's by 2⁻³, at random: sums of many average that out, and what is left moves the curve
-// by less than a hundredth of where it begins.
+// A number of 8 bits is off by up to 2⁻⁴ of itself, a gradient's by 2⁻³, at random: sums of many average that out, and what is left moves
+// the curve by less than a hundredth of where it begins.
 TEST_F(Fp8, LossesFollowBFloat16) {
   for (const auto model : {deep, embedded, convolved}) {
     const Trained wide = train(model, options(Precision::bf16), 40, 0.01), narrow = train(model, options(Precision::fp8), 40, 0.01);
     EXPECT_LT(wide.losses.back(), 0.9F * wide.losses[0]) << "it learns";
-    for (std::size_t s = 0; s < wide.losses.size(); ++s) EXPECT_NEAR(narrow.losses[s], wide.losses[s], 0.02F * wide.losses[0]) << "step " << s;
+    for (std::size_t s = 0; s < wide.losses.size(); ++s)
+      EXPECT_NEAR(narrow.losses[s], wide.losses[s], 0.02F * wide.losses[0]) << "step " << s;
     EXPECT_NE(narrow.losses, wide.losses) << "it ran in bf16";
   }
 }
 
 TEST_F(Fp8, PlacementsOnMeshesAreRefused) {
   CompileOptions o = options(Precision::fp8, {1, 1});
-  o.placement = PlacementRequest{.groups = {{.name = "all", .axes = {{"samples", {1, 1}}, {"columns", {1}}}, .devices = {0, 1}}}, .nodes = {}, .values = {}};
+  o.placement = PlacementRequest{
+      .groups = {{.name = "all", .axes = {{"samples", {1, 1}}, {"columns", {1}}}, .devices = {0, 1}}}, .nodes = {}, .values = {}};
   try {
     plan_of(deep, o);
     ADD_FAILURE();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_EQ(std::string(e.what()), "precision fp8 with a placement on several groups or along several axes: expected one group along one axis");
+    EXPECT_EQ(std::string(e.what()),
+              "precision fp8 with a placement on several groups or along several axes: expected one group along one axis");
   }
 }
 

@@ -17,12 +17,18 @@ struct Network {
   ValueId node(const char* op, std::vector<ValueId> in, int outputs = 1) {
     return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), {}, std::move(in), outputs)].outputs[0];
   }
-  ValueId parameter(const std::string& name, Shape shape) { return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); }
-  ValueId normalized(ValueId v, const std::string& name) { return node("BatchNormalizationTraining", {v, parameter(name + "_scale", {3}), parameter(name + "_bias", {3})}, 4); }
+  ValueId parameter(const std::string& name, Shape shape) {
+    return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true);
+  }
+  ValueId normalized(ValueId v, const std::string& name) {
+    return node("BatchNormalizationTraining", {v, parameter(name + "_scale", {3}), parameter(name + "_bias", {3})}, 4);
+  }
 };
 
 const Fuses none = [](const KernelRequest&) { return false; };
-const Fuses adds = [](const KernelRequest& r) { return r.op == "BatchNormalizationTraining" && r.inputs.size() == 4 && r.attributes->text("activation", "") == "Relu"; };
+const Fuses adds = [](const KernelRequest& r) {
+  return r.op == "BatchNormalizationTraining" && r.inputs.size() == 4 && r.attributes->text("activation", "") == "Relu";
+};
 const Fuses masks = [](const KernelRequest& r) { return r.op == "ConvolutionBackwardData" && r.inputs.size() == 3; };
 
 struct Row {
@@ -78,7 +84,9 @@ INSTANTIATE_TEST_SUITE_P(Rows, NormalizedSums, testing::ValuesIn(rows), [](const
 
 // ReLU6 behind a normalization is part of it, its bounds and what they say of the gradient, too.
 TEST(NormalizedClip, BecomesOneNode) {
-  const Fuses cuts = [](const KernelRequest& r) { return r.op == "BatchNormalizationTraining" && r.attributes->text("activation", "") == "Clip"; };
+  const Fuses cuts = [](const KernelRequest& r) {
+    return r.op == "BatchNormalizationTraining" && r.attributes->text("activation", "") == "Clip";
+  };
   for (const bool wanted : {true, false}) {
     Network n;
     const ValueId scale = n.parameter("scale", {3});
@@ -87,7 +95,8 @@ TEST(NormalizedClip, BecomesOneNode) {
     n.graph.nodes.back().attributes.set("max", 6.0F);
     n.graph.outputs = {y};
     Graph got = passed("fuse_layers", n.graph, {.fuses = wanted ? cuts : none});
-    EXPECT_EQ(test::expression(got, got.outputs[0]), wanted ? "BatchNormalizationTraining(x, scale, bias)" : "Clip(BatchNormalizationTraining(x, scale, bias))");
+    EXPECT_EQ(test::expression(got, got.outputs[0]),
+              wanted ? "BatchNormalizationTraining(x, scale, bias)" : "Clip(BatchNormalizationTraining(x, scale, bias))");
     if (!wanted) continue;
     const ValueId loss = GraphBuilder(got, "loss", {}).reduce_sum(got.outputs[0], {0, 1, 2, 3}, false), weights[] = {*got.find("scale")};
     differentiate(got, loss, weights);
@@ -159,7 +168,9 @@ TEST(SummedGradients, AtAFork) {
       const std::vector<ValueId> gradients = differentiate(g, loss, parameters);
       g.outputs.assign(gradients.begin(), gradients.end());
       if (read_elsewhere) g.outputs.emplace_back(g[g[gradients[1]].producer].inputs[1]);
-      const Graph got = passed("fuse_gradients", simplify(g), {.fuses = [&](const KernelRequest& r) { return wanted && r.op == "BatchNormalizationBackward" && r.inputs.size() == 9; }});
+      const Graph got =
+          passed("fuse_gradients", simplify(g),
+                 {.fuses = [&](const KernelRequest& r) { return wanted && r.op == "BatchNormalizationBackward" && r.inputs.size() == 9; }});
       verify(got);
       const Node& backward = got[got[got.outputs[0]].producer];
       ASSERT_EQ(backward.op->name, "BatchNormalizationBackward");
@@ -180,7 +191,9 @@ TEST(MaskedGradients, BetweenConvolutions) {
       Graph g;
       const ValueId x = g.add_input("x", {DType::float32, {2, 3, 8, 8}});
       GraphBuilder b(g, "b", {});
-      const auto weight = [&](const char* name, Shape shape) { return g.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); };
+      const auto weight = [&](const char* name, Shape shape) {
+        return g.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true);
+      };
       const ValueId y = b.emit("Relu", {b.emit("Conv", {x, weight("first", {4, 3, 3, 3})})});
       ValueId z = b.reduce_sum(b.emit("Conv", {y, weight("second", {4, 4, 3, 3})}), {0, 1, 2, 3}, false);
       if (read_elsewhere) z = b.add(z, b.reduce_sum(y, {0, 1, 2, 3}, false));

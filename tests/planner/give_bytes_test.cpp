@@ -49,7 +49,9 @@ TEST_P(GivenBytesRows, TrainTheSameToTheBit) {
     const auto& steps = got.plan.devices[0].steps;
     const auto lookup = std::ranges::find(steps, "LookUp", &Step::op);
     ASSERT_NE(lookup, steps.end());
-    EXPECT_EQ(got.plan.devices[0].buffers[lookup->outputs[0]].operand.dtype, row.precision == Precision::bf16 ? DType::bfloat16 : DType::float32) << "the table is cast, not the batch";
+    EXPECT_EQ(got.plan.devices[0].buffers[lookup->outputs[0]].operand.dtype,
+              row.precision == Precision::bf16 ? DType::bfloat16 : DType::float32)
+        << "the table is cast, not the batch";
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, GivenBytesRows, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });

@@ -15,7 +15,9 @@ inline std::vector<float> table_of_x() {
 }
 
 // Of images [N,3,8,8], or, with their channels last, [N,8,8,3].
-inline GivenBytes bytes_of_x(bool channels_last) { return {.perm = channels_last ? Ints{0, 3, 1, 2} : Ints{}, .axis = 1, .table = table_of_x()}; }
+inline GivenBytes bytes_of_x(bool channels_last) {
+  return {.perm = channels_last ? Ints{0, 3, 1, 2} : Ints{}, .axis = 1, .table = table_of_x()};
+}
 
 // Trains a model of `x` [N,3,8,8] as options.given_bytes says. The images are the same either way.
 inline Trained train_on_images(const Backend& backend, Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) {
@@ -43,8 +45,10 @@ inline Trained train_on_images(const Backend& backend, Graph (*model)(std::int64
     }
     std::vector<const std::byte*> in;
     for (const HostInput& h : plan.inputs)
-      in.push_back(h.name == "x" ? bytes ? reinterpret_cast<const std::byte*>(as_bytes.data()) : reinterpret_cast<const std::byte*>(as_floats.data())
-                   : h.name == "labels" ? reinterpret_cast<const std::byte*>(labels.data()) : nullptr);
+      in.push_back(h.name == "x"
+                       ? bytes ? reinterpret_cast<const std::byte*>(as_bytes.data()) : reinterpret_cast<const std::byte*>(as_floats.data())
+                   : h.name == "labels" ? reinterpret_cast<const std::byte*>(labels.data())
+                                        : nullptr);
     std::vector<std::vector<float>> out;
     std::vector<std::byte*> pointers;
     for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * o.devices.size());

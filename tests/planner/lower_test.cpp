@@ -24,7 +24,8 @@ struct Program {
     graph.buffers[static_cast<std::size_t>(id.index)].alias = of;
     return id;
   }
-  void step(const std::string& op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, std::vector<std::pair<int, int>> in_place = {}) {
+  void step(const std::string& op, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+            std::vector<std::pair<int, int>> in_place = {}) {
     graph.steps.push_back({.what = LaunchStep{op, {}, {}}, .inputs = std::move(inputs), .outputs = std::move(outputs)});
     graph.in_place.push_back(std::move(in_place));
   }
@@ -206,7 +207,9 @@ TEST(SelectKernels, RunsIn32BitsWhatTakesLessTimeSo) {
     for (const Step& s : program.steps) names.emplace_back(s.op());
     // x is widened once, y is what the first product's is rounded to.
     EXPECT_EQ(names, row.widened ? (Names{"Cast", "MatMul", "Cast", "Cast", "MatMul", "Cast"}) : (Names{"MatMul", "MatMul"})) << row.name;
-    EXPECT_EQ(program.warnings, row.widened ? Names{"backend said runs these steps in less time in float32 between casts: 2 MatMul"} : Names{}) << row.name;
+    EXPECT_EQ(program.warnings,
+              row.widened ? Names{"backend said runs these steps in less time in float32 between casts: 2 MatMul"} : Names{})
+        << row.name;
   }
 }
 

@@ -16,13 +16,16 @@ constexpr float nothing = -std::numeric_limits<float>::infinity();
 
 struct Network {
   Graph graph;
-  ValueId q = graph.add_input("q", {DType::float32, {B, H, S, D}}), k = graph.add_input("k", {DType::float32, {B, H, S, D}}), v = graph.add_input("v", {DType::float32, {B, H, S, D}});
+  ValueId q = graph.add_input("q", {DType::float32, {B, H, S, D}}), k = graph.add_input("k", {DType::float32, {B, H, S, D}}),
+          v = graph.add_input("v", {DType::float32, {B, H, S, D}});
   ValueId mask = graph.add_input("mask", {DType::float32, {B, 1, 1, S}}), keep = graph.add_input("keep", {DType::boolean, {B, 1, S, S}});
   ValueId node(const char* op, std::vector<ValueId> in, Attributes a = {}, int outputs = 1) {
     return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), outputs)].outputs[0];
   }
   ValueId number(float x) { return graph.add_constant("number", Tensor::scalar(x)); }
-  ValueId parameter(const Shape& shape) { return graph.add_parameter("p", {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); }
+  ValueId parameter(const Shape& shape) {
+    return graph.add_parameter("p", {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true);
+  }
   ValueId turned(ValueId x) { return node("Transpose", {x}, {{"perm", Ints{0, 1, 3, 2}}}); }
   ValueId scores() { return node("MatMul", {q, turned(k)}); }
   ValueId scaled() { return node("Mul", {scores(), number(0.5F)}); }
@@ -49,10 +52,26 @@ const std::string plain = "AttentionTraining(q, k, v)", half = "scale=0.5";
 const Row rows[] = {
     {"without_scale", [](Network& n) { return n.whole(n.scores()); }, plain, "scale=1"},
     {"scaled_scores", [](Network& n) { return n.whole(n.scaled()); }, plain, half},
-    {"divided_scores", [](Network& n) { return n.whole(n.node("Div", {n.scores(), n.number(4)})); }, plain, "scale=0.25"},
-    {"scaled_queries_and_keys", [](Network& n) { return n.whole(n.node("MatMul", {n.node("Mul", {n.q, n.number(0.5F)}), n.node("Mul", {n.number(0.25F), n.turned(n.k)})})); }, plain, "scale=0.125"},
-    {"keys_scaled_before_they_are_turned", [](Network& n) { return n.whole(n.node("MatMul", {n.q, n.turned(n.node("Mul", {n.k, n.number(0.5F)}))})); }, plain, half},
-    {"keys_by_attribute", [](Network& n) { return n.whole(n.node("MatMul", {n.q, n.k}, {{"transB", std::int64_t{1}}})); }, plain},
+    {"divided_scores",
+     [](Network& n) {
+       return n.whole(n.node("Div", {n.scores(), n.number(4)}));
+     },
+     plain, "scale=0.25"},
+    {"scaled_queries_and_keys",
+     [](Network& n) {
+       return n.whole(n.node("MatMul", {n.node("Mul", {n.q, n.number(0.5F)}), n.node("Mul", {n.number(0.25F), n.turned(n.k)})}));
+     },
+     plain, "scale=0.125"},
+    {"keys_scaled_before_they_are_turned",
+     [](Network& n) {
+       return n.whole(n.node("MatMul", {n.q, n.turned(n.node("Mul", {n.k, n.number(0.5F)}))}));
+     },
+     plain, half},
+    {"keys_by_attribute",
+     [](Network& n) {
+       return n.whole(n.node("MatMul", {n.q, n.k}, {{"transB", std::int64_t{1}}}));
+     },
+     plain},
     {"without_heads",
      [](Network& n) {
        const auto flat = [&](ValueId x) { return n.node("Reshape", {x}, {{"shape", Ints{B * H, S, D}}}); };
@@ -68,22 +87,81 @@ const Row rows[] = {
        return n.node("MatMul", {n.softmax(n.node("Reshape", {s}, {{"shape", Ints{B * H, S, S}}})), flat(n.v)});
      },
      "Reshape(AttentionTraining(q, k, v, mask))"},
-    {"added_mask", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.mask})); }, "AttentionTraining(q, k, v, mask)", half},
-    {"mask_that_is_added_to", [](Network& n) { return n.whole(n.node("Add", {n.mask, n.scaled()})); }, "AttentionTraining(q, k, v, mask)", half},
-    {"two_masks", [](Network& n) { return n.whole(n.node("Add", {n.node("Add", {n.scaled(), n.mask}), n.mask})); }, "AttentionTraining(q, k, v, Add(mask, mask))"},
-    {"chosen", [](Network& n) { return n.whole(n.node("Where", {n.keep, n.scaled(), n.number(-1e4F)})); }, "AttentionTraining(q, k, v, keep)", "fill=-10000"},
-    {"chosen_otherwise", [](Network& n) { return n.whole(n.node("Where", {n.keep, n.number(nothing), n.scaled()})); }, "AttentionTraining(q, k, v, Not(keep))", "fill=-inf"},
-    {"added_truth", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.node("Where", {n.keep, n.number(0), n.number(nothing)})})); }, "AttentionTraining(q, k, v, keep)", "fill=-inf"},
-    {"chosen_and_added", [](Network& n) { return n.whole(n.node("Add", {n.node("Where", {n.keep, n.scaled(), n.number(nothing)}), n.mask})); },
+    {"added_mask",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.mask}));
+     },
+     "AttentionTraining(q, k, v, mask)", half},
+    {"mask_that_is_added_to",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.mask, n.scaled()}));
+     },
+     "AttentionTraining(q, k, v, mask)", half},
+    {"two_masks",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.node("Add", {n.scaled(), n.mask}), n.mask}));
+     },
+     "AttentionTraining(q, k, v, Add(mask, mask))"},
+    {"chosen",
+     [](Network& n) {
+       return n.whole(n.node("Where", {n.keep, n.scaled(), n.number(-1e4F)}));
+     },
+     "AttentionTraining(q, k, v, keep)", "fill=-10000"},
+    {"chosen_otherwise",
+     [](Network& n) {
+       return n.whole(n.node("Where", {n.keep, n.number(nothing), n.scaled()}));
+     },
+     "AttentionTraining(q, k, v, Not(keep))", "fill=-inf"},
+    {"added_truth",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.node("Where", {n.keep, n.number(0), n.number(nothing)})}));
+     },
+     "AttentionTraining(q, k, v, keep)", "fill=-inf"},
+    {"chosen_and_added",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.node("Where", {n.keep, n.scaled(), n.number(nothing)}), n.mask}));
+     },
      "AttentionTraining(q, k, v, Add(Where(keep, 0, -inf), mask))"},
-    {"causal_by_truth", [](Network& n) { return n.whole(n.node("Where", {n.triangle(true, false), n.scaled(), n.number(nothing)})); }, plain, "causal=1"},
-    {"causal_by_infinity", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, nothing)})); }, plain, "causal=1"},
-    {"causal_by_the_least_number", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, std::numeric_limits<float>::lowest())})); }, plain, "causal=1"},
-    {"causal_behind_a_past", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, nothing, 2)})); }, plain, "offset=2"},
-    {"causal_and_padded", [](Network& n) { return n.whole(n.node("Add", {n.node("Where", {n.triangle(true, false), n.scaled(), n.number(-3e38F)}), n.mask})); }, "AttentionTraining(q, k, v, mask)", "causal=1"},
-    {"causal_in_a_sum", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.node("Add", {n.mask, n.triangle(0.0F, nothing)})})); }, "AttentionTraining(q, k, v, mask)", "causal=1"},
-    {"a_triangle_that_could_be_seen_through", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, -1e4F)})); }, "AttentionTraining(q, k, v, Reshape(triangle))", "causal=0"},
-    {"a_triangle_without_its_diagonal", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, nothing, -1)})); }, "AttentionTraining(q, k, v, Reshape(triangle))", "causal=0"},
+    {"causal_by_truth",
+     [](Network& n) {
+       return n.whole(n.node("Where", {n.triangle(true, false), n.scaled(), n.number(nothing)}));
+     },
+     plain, "causal=1"},
+    {"causal_by_infinity",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, nothing)}));
+     },
+     plain, "causal=1"},
+    {"causal_by_the_least_number",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, std::numeric_limits<float>::lowest())}));
+     },
+     plain, "causal=1"},
+    {"causal_behind_a_past",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, nothing, 2)}));
+     },
+     plain, "offset=2"},
+    {"causal_and_padded",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.node("Where", {n.triangle(true, false), n.scaled(), n.number(-3e38F)}), n.mask}));
+     },
+     "AttentionTraining(q, k, v, mask)", "causal=1"},
+    {"causal_in_a_sum",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.node("Add", {n.mask, n.triangle(0.0F, nothing)})}));
+     },
+     "AttentionTraining(q, k, v, mask)", "causal=1"},
+    {"a_triangle_that_could_be_seen_through",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, -1e4F)}));
+     },
+     "AttentionTraining(q, k, v, Reshape(triangle))", "causal=0"},
+    {"a_triangle_without_its_diagonal",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.triangle(0.0F, nothing, -1)}));
+     },
+     "AttentionTraining(q, k, v, Reshape(triangle))", "causal=0"},
     {"guarded",
      [](Network& n) {
        const ValueId p = n.softmax(n.node("Add", {n.scaled(), n.mask}));
@@ -92,7 +170,8 @@ const Row rows[] = {
      "AttentionTraining(q, k, v, mask)", "guarded=2"},
     {"guarded_by_the_mask",
      [](Network& n) {
-       const ValueId hidden = n.node("Equal", {n.node("ReduceMax", {n.mask}, {{"axes", Ints{3}}, {"keepdims", std::int64_t{1}}}), n.number(nothing)});
+       const ValueId hidden =
+           n.node("Equal", {n.node("ReduceMax", {n.mask}, {{"axes", Ints{3}}, {"keepdims", std::int64_t{1}}}), n.number(nothing)});
        return n.product(n.node("Where", {hidden, n.number(0), n.softmax(n.node("Add", {n.scaled(), n.mask}))}));
      },
      "AttentionTraining(q, k, v, mask)", "guarded=1"},
@@ -104,8 +183,10 @@ const Row rows[] = {
      "AttentionTraining(q, k, v, -, random)", "inner=0"},
     {"dropped_by_samples",
      [](Network& n) {
-       const ValueId random = n.graph.add_input("random", {DType::int64, {4}}), holder = n.graph.add_input("holder", {DType::float32, {1, 5}});
-       return n.product(n.node("DropoutTraining", {n.softmax(n.scaled()), random, holder}, {{"ratio", 0.25F}, {"layer", std::int64_t{9}}, {"axis", std::int64_t{0}}, {"inner", std::int64_t{B}}}));
+       const ValueId random = n.graph.add_input("random", {DType::int64, {4}}),
+                     holder = n.graph.add_input("holder", {DType::float32, {1, 5}});
+       return n.product(n.node("DropoutTraining", {n.softmax(n.scaled()), random, holder},
+                               {{"ratio", 0.25F}, {"layer", std::int64_t{9}}, {"axis", std::int64_t{0}}, {"inner", std::int64_t{B}}}));
      },
      "AttentionTraining(q, k, v, -, random, holder)", "inner=2"},
     {"shared_keys",
@@ -119,7 +200,11 @@ const Row rows[] = {
      },
      "AttentionTraining(q, few_keys, few_values)"},
 
-    {"along_another_axis", [](Network& n) { return n.product(n.node("Softmax", {n.scaled()}, {{"axis", std::int64_t{2}}})); }, ""},
+    {"along_another_axis",
+     [](Network& n) {
+       return n.product(n.node("Softmax", {n.scaled()}, {{"axis", std::int64_t{2}}}));
+     },
+     ""},
     {"probabilities_read_elsewhere",
      [](Network& n) {
        const ValueId p = n.softmax(n.scaled());
@@ -132,16 +217,37 @@ const Row rows[] = {
        return n.node("Concat", {n.whole(s), s}, {{"axis", std::int64_t{3}}});
      },
      ""},
-    {"a_learned_mask", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.parameter({1, H, S, S})})); }, ""},
-    {"a_mask_that_is_computed_of_a_parameter", [](Network& n) { return n.whole(n.node("Add", {n.scaled(), n.node("Mul", {n.mask, n.parameter({1})})})); }, ""},
-    {"a_mask_that_is_scaled", [](Network& n) { return n.whole(n.node("Mul", {n.node("Add", {n.scores(), n.mask}), n.number(0.5F)})); }, ""},
-    {"scaled_by_no_number", [](Network& n) { return n.whole(n.node("Mul", {n.scores(), n.mask})); }, ""},
+    {"a_learned_mask",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.parameter({1, H, S, S})}));
+     },
+     ""},
+    {"a_mask_that_is_computed_of_a_parameter",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.scaled(), n.node("Mul", {n.mask, n.parameter({1})})}));
+     },
+     ""},
+    {"a_mask_that_is_scaled",
+     [](Network& n) {
+       return n.whole(n.node("Mul", {n.node("Add", {n.scores(), n.mask}), n.number(0.5F)}));
+     },
+     ""},
+    {"scaled_by_no_number",
+     [](Network& n) {
+       return n.whole(n.node("Mul", {n.scores(), n.mask}));
+     },
+     ""},
     {"capped", [](Network& n) { return n.whole(n.node("Tanh", {n.scores()})); }, ""},
-    {"chosen_by_a_number_and_added", [](Network& n) { return n.whole(n.node("Add", {n.node("Where", {n.keep, n.scaled(), n.number(-1e4F)}), n.mask})); }, ""},
+    {"chosen_by_a_number_and_added",
+     [](Network& n) {
+       return n.whole(n.node("Add", {n.node("Where", {n.keep, n.scaled(), n.number(-1e4F)}), n.mask}));
+     },
+     ""},
     {"guarded_by_another_mask",
      [](Network& n) {
        const ValueId other = n.graph.add_input("other", {DType::float32, {B, 1, 1, S}});
-       const ValueId hidden = n.node("Equal", {n.node("ReduceMax", {other}, {{"axes", Ints{3}}, {"keepdims", std::int64_t{1}}}), n.number(nothing)});
+       const ValueId hidden =
+           n.node("Equal", {n.node("ReduceMax", {other}, {{"axes", Ints{3}}, {"keepdims", std::int64_t{1}}}), n.number(nothing)});
        return n.product(n.node("Where", {hidden, n.number(0), n.softmax(n.node("Add", {n.scaled(), n.mask}))}));
      },
      ""},
@@ -170,7 +276,8 @@ TEST_P(MatchAttention, MakesOneNodeOrNone) {
   EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().expected);
   ASSERT_NE(one, got.nodes.end());
   EXPECT_NE(concat(' ', one->attributes, ' ').find(GetParam().attributes), std::string::npos) << to_string(one->attributes);
-  EXPECT_EQ(passed("match_attention", n.graph, {.fuses = [](const KernelRequest&) { return false; }}).nodes.size(), n.graph.nodes.size()) << "where no backend offers it";
+  EXPECT_EQ(passed("match_attention", n.graph, {.fuses = [](const KernelRequest&) { return false; }}).nodes.size(), n.graph.nodes.size())
+      << "where no backend offers it";
 }
 INSTANTIATE_TEST_SUITE_P(Rows, MatchAttention, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 
@@ -190,7 +297,9 @@ struct OnnxRow {
   std::string expected;  // empty: it is composed
   std::string written = {};
 };
-ValueId onnx(Network& n, std::vector<ValueId> in, const Attributes& a, int outputs = 1) { return n.node("Attention", std::move(in), a, outputs); }
+ValueId onnx(Network& n, std::vector<ValueId> in, const Attributes& a, int outputs = 1) {
+  return n.node("Attention", std::move(in), a, outputs);
+}
 const OnnxRow onnx_rows[] = {
     {"plain", {}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v}, a); }, plain, "scale=0.4999999"},  // √½ · √½ in float32
     {"scaled", {{"scale", 0.25F}}, [](Network& n, const Attributes& a) { return onnx(n, {n.q, n.k, n.v}, a); }, plain, "scale=0.25"},
@@ -226,7 +335,8 @@ TEST(MatchAttention, FindsOnnxsOwn) {
     n.graph.outputs = {row.output(n, row.attributes)};
     const Graph got = passed("match_attention", simplify(expand(n.graph, true)), {.fuses = all});
     verify(got);
-    const auto one = std::find_if(got.nodes.begin(), got.nodes.end(), [](const Node& node) { return node.op->name == "AttentionTraining"; });
+    const auto one =
+        std::find_if(got.nodes.begin(), got.nodes.end(), [](const Node& node) { return node.op->name == "AttentionTraining"; });
     EXPECT_EQ(one != got.nodes.end(), !row.expected.empty());
     if (one == got.nodes.end()) continue;
     EXPECT_EQ(test::expression(got, got.outputs[0]), row.expected);
@@ -250,18 +360,24 @@ Graph transformer(std::int64_t n) {
       const ValueId y = b.node("MatMul", {x, b.weight(name + what, {width, width}, 0.3F)});
       return b.node("Transpose", {b.node("Reshape", {y}, {{"shape", Ints{n, tokens, heads, width / heads}}})}, {{"perm", std::move(perm)}});
     };
-    ValueId s = b.node("Mul", {b.node("MatMul", {projected("q", {0, 2, 1, 3}), projected("k", {0, 2, 3, 1})}), constant(Tensor::scalar(0.35F))});
+    ValueId s =
+        b.node("Mul", {b.node("MatMul", {projected("q", {0, 2, 1, 3}), projected("k", {0, 2, 3, 1})}), constant(Tensor::scalar(0.35F))});
     if (causal) {
       s = b.node("Where", {constant(triangle), s, constant(Tensor::scalar(nothing))});
     } else {  // by samples: keys whose first number is not small are out of reach, of some samples all
-      const ValueId first = b.node("Reshape", {b.node("Slice", {b.graph.inputs[0]}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{2}}, {"steps", Ints{1}}})}, {{"shape", Ints{n, 1, 1, tokens}}});
+      const ValueId first =
+          b.node("Reshape",
+                 {b.node("Slice", {b.graph.inputs[0]}, {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{2}}, {"steps", Ints{1}}})},
+                 {{"shape", Ints{n, 1, 1, tokens}}});
       s = b.node("Add", {s, b.node("Where", {b.node("Less", {first, level}), constant(Tensor::scalar(0.0F)),
                                              constant(Tensor::scalar(std::numeric_limits<float>::lowest()))})});
     }
     ValueId p = b.node("Softmax", {s}, {{"axis", std::int64_t{3}}});
     if (causal) p = b.node("Dropout", {p}, {{"ratio", 0.2F}});
     const ValueId y = b.node("Transpose", {b.node("MatMul", {p, projected("v", {0, 2, 1, 3})})}, {{"perm", Ints{0, 2, 1, 3}}});
-    x = b.node("Add", {x, b.node("MatMul", {b.node("Reshape", {y}, {{"shape", Ints{n, tokens, width}}}), b.weight(name + "o", {width, width}, 0.3F)})});
+    x = b.node(
+        "Add",
+        {x, b.node("MatMul", {b.node("Reshape", {y}, {{"shape", Ints{n, tokens, width}}}), b.weight(name + "o", {width, width}, 0.3F)})});
   }
   x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
   b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {width, 5}, 0.5F), b.weight("b", {5}, 0.1F)})};
@@ -303,7 +419,8 @@ TEST(MatchAttention, BFloat16FollowsFloat32) {
     if (s.op() == "AttentionTraining") {
       EXPECT_EQ(narrow.plan.devices[0].buffers[s.inputs[0]].operand.dtype, DType::bfloat16);
     }
-  for (std::size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03F * wide.losses[0]) << "step " << i;
+  for (std::size_t i = 0; i < wide.losses.size(); ++i)
+    EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03F * wide.losses[0]) << "step " << i;
 }
 
 }  // namespace

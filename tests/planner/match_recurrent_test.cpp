@@ -46,7 +46,8 @@ TEST_P(Recurrences, BecomeOneNode) {
     const Graph got = passed("match_recurrent", one.graph, {.fuses = offers, .options = for_training(training)});
     const std::string as_it_was = test::expression(one.graph, one.graph.outputs[0]);
     EXPECT_EQ(test::expression(got, got.outputs[0]), row.expected.empty() ? as_it_was : row.expected);
-    const Graph declined = passed("match_recurrent", one.graph, {.fuses = [](const KernelRequest&) { return false; }, .options = for_training(training)});
+    const Graph declined =
+        passed("match_recurrent", one.graph, {.fuses = [](const KernelRequest&) { return false; }, .options = for_training(training)});
     EXPECT_EQ(test::expression(declined, declined.outputs[0]), as_it_was);
   }
 }
@@ -83,7 +84,10 @@ Graph layers(std::int64_t n, const char* op, std::int64_t gates, Attributes attr
   ValueId x = b.node("Transpose", {b.graph.add_input("x", {DType::float32, {n, 6, 8}})}, {{"perm", Ints{1, 0, 2}}});
   std::int64_t width = 8;
   for (const std::string layer : {"first", "second"}) {
-    const ValueId y = b.node(op, {x, b.weight(layer + "_w", {2, gates * 5, width}, 0.3F), b.weight(layer + "_r", {2, gates * 5, 5}, 0.3F), b.weight(layer + "_b", {2, 2 * gates * 5}, 0.1F)}, attributes);
+    const ValueId y = b.node(op,
+                             {x, b.weight(layer + "_w", {2, gates * 5, width}, 0.3F), b.weight(layer + "_r", {2, gates * 5, 5}, 0.3F),
+                              b.weight(layer + "_b", {2, 2 * gates * 5}, 0.1F)},
+                             attributes);
     x = b.node("Reshape", {b.node("Transpose", {y}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", Ints{6, n, 10}}});
     width = 10;
   }

@@ -20,7 +20,9 @@ struct Network : Builder {
   ValueId op(const char* name, ValueId a, double b) { return node(name, {a, number(b)}); }
   ValueId op(const char* name, ValueId a) { return node(name, {a}); }
   ValueId parameter(const std::string& name, Shape shape = {8}) { return weight(name, std::move(shape), 1); }
-  ValueId mean(ValueId v, Ints axes = {2}, std::int64_t keepdims = 1) { return node("ReduceMean", {v}, {{"axes", std::move(axes)}, {"keepdims", keepdims}}); }
+  ValueId mean(ValueId v, Ints axes = {2}, std::int64_t keepdims = 1) {
+    return node("ReduceMean", {v}, {{"axes", std::move(axes)}, {"keepdims", keepdims}});
+  }
   ValueId softened(ValueId v, Ints axes = {2}) { return op("Sqrt", op("Add", mean(op("Pow", v, 2), std::move(axes)), 1e-5)); }
   // As TorchScript writes a LayerNorm before opset 17.
   ValueId normal(ValueId v, Ints axes = {2}) {
@@ -140,7 +142,8 @@ void expect(const Row& row, Graph (*pass)(const Graph&)) {
   n.graph.outputs = {row.output(n)};
   const Graph got = simplify(pass(n.graph));
   verify(got);
-  EXPECT_EQ(test::expression(got, got.outputs[0]), row.expected.empty() ? test::expression(simplify(n.graph), n.graph.outputs[0]) : row.expected);
+  EXPECT_EQ(test::expression(got, got.outputs[0]),
+            row.expected.empty() ? test::expression(simplify(n.graph), n.graph.outputs[0]) : row.expected);
 }
 
 class Activations : public testing::TestWithParam<Row> {};
@@ -148,20 +151,24 @@ TEST_P(Activations, Become) { expect(GetParam(), [](const Graph& g) { return pas
 INSTANTIATE_TEST_SUITE_P(Rows, Activations, testing::ValuesIn(activations), [](const auto& info) { return std::string(info.param.name); });
 
 class Normalizations : public testing::TestWithParam<Row> {};
-TEST_P(Normalizations, Become) { expect(GetParam(), [](const Graph& g) { return passed("match_normalization", g, {.fuses = rows_offered}); }); }
+TEST_P(Normalizations, Become) {
+  expect(GetParam(), [](const Graph& g) { return passed("match_normalization", g, {.fuses = rows_offered}); });
+}
 TEST_P(Normalizations, StayWhereNothingIsOffered) {
   Network n;
   n.graph.outputs = {GetParam().output(n)};
   const Graph got = passed("match_normalization", n.graph, {.fuses = [](const KernelRequest&) { return false; }});
   EXPECT_EQ(test::expression(got, got.outputs[0]), test::expression(n.graph, n.graph.outputs[0]));
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Normalizations, testing::ValuesIn(normalizations), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Rows, Normalizations, testing::ValuesIn(normalizations),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // As PyTorch writes a GroupNorm of one group.
 ValueId of_one_group(Network& n, float scale = 1) {
   const auto numbers = [&](float v) { return n.graph.add_constant("c", Tensor::of<float>(Shape{1}, std::vector{v})); };
   const ValueId apart = n.node("Reshape", {n.x}, {{"shape", Ints{2, 1, 24}}});
-  return n.node("Reshape", {n.node("InstanceNormalization", {apart, numbers(scale), numbers(0)}, {{"epsilon", 1e-3F}})}, {{"shape", Ints{2, 3, 8}}});
+  return n.node("Reshape", {n.node("InstanceNormalization", {apart, numbers(scale), numbers(0)}, {{"epsilon", 1e-3F}})},
+                {{"shape", Ints{2, 3, 8}}});
 }
 const std::string grouped = "GroupNormalizationTraining(x, s, b)";
 const Row groups[] = {
@@ -179,7 +186,9 @@ const Row groups[] = {
 };
 const Fuses groups_offered = [](const KernelRequest& r) { return r.op == "GroupNormalizationTraining"; };
 class Groups : public testing::TestWithParam<Row> {};
-TEST_P(Groups, Become) { expect(GetParam(), [](const Graph& g) { return passed("match_group_normalization", g, {.fuses = groups_offered}); }); }
+TEST_P(Groups, Become) {
+  expect(GetParam(), [](const Graph& g) { return passed("match_group_normalization", g, {.fuses = groups_offered}); });
+}
 INSTANTIATE_TEST_SUITE_P(Rows, Groups, testing::ValuesIn(groups), [](const auto& info) { return std::string(info.param.name); });
 
 Graph images(std::int64_t n) {
@@ -187,7 +196,8 @@ Graph images(std::int64_t n) {
   b.graph.name = "images";
   ValueId x = b.graph.add_input("x", {DType::float32, {n, 4, 6}});
   x = b.node("Conv", {x, b.weight("c", {6, 4, 3}, 0.4F)}, {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}});
-  x = b.node("Relu", {b.node("GroupNormalization", {x, b.weight("g_scale", {6}, 0.5F), b.weight("g_bias", {6}, 0.1F)}, {{"num_groups", std::int64_t{3}}})});
+  x = b.node("Relu", {b.node("GroupNormalization", {x, b.weight("g_scale", {6}, 0.5F), b.weight("g_bias", {6}, 0.1F)},
+                             {{"num_groups", std::int64_t{3}}})});
   x = b.node("InstanceNormalization", {x, b.weight("i_scale", {6}, 0.7F), b.weight("i_bias", {6}, 0.2F)});
   x = b.node("ReduceMax", {x}, {{"axes", Ints{2}}, {"keepdims", std::int64_t{0}}});
   b.graph.outputs = {b.node("Gemm", {x, b.weight("head", {5, 6}, 0.3F), b.weight("head_b", {5}, 0.1F)}, {{"transB", std::int64_t{1}}})};
@@ -203,7 +213,8 @@ TEST(Groups, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
   EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "GroupNormalizationTraining"; }), 2);
   EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "GroupNormalizationBackward"; }), 2);
   expect_close(one, train_on(expands, images, options_for(8, {1}), 6, 0.05));
-  for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}}) expect_close(train(images, options_for(8, devices), 6, 0.05), one);
+  for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}})
+    expect_close(train(images, options_for(8, devices), 6, 0.05), one);
 }
 
 // A block of a transformer without its attention: norms before and after a residual, Gelu between products of tokens.
@@ -246,7 +257,8 @@ TEST(Normalizations, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
   EXPECT_EQ(count("RowNormalizationBackward", 1), 1);  // no scale
   EXPECT_EQ(count("ReduceSum", 1), 0) << "a bias's gradient is the product's";
   expect_close(one, train_on(expands, tokens, options_for(8, {1}), 6, 0.05));
-  for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}}) expect_close(train(tokens, options_for(8, devices), 6, 0.05), one);
+  for (const std::vector<double>& devices : {std::vector<double>{1, 1}, {2, 1}, {1, 1, 1, 1}, {1, 0}})
+    expect_close(train(tokens, options_for(8, devices), 6, 0.05), one);
   const Trained again = train(tokens, options_for(8, {1}), 6, 0.05);
   EXPECT_EQ(again.losses, one.losses);
 }

@@ -141,7 +141,11 @@ TEST(MemoryLimit, RoomForTheNextBatchCounts) {
   const Plan without = plan_on(staging, 64);
   staging.stages = true;
   const Plan with = plan_on(staging, 64);
-  const auto inputs = [](const Plan& p) { return std::find_if(p.devices[0].memory.begin(), p.devices[0].memory.end(), [](const auto& m) { return m.first == MemoryClass::inputs; })->second; };
+  const auto inputs = [](const Plan& p) {
+    return std::find_if(p.devices[0].memory.begin(), p.devices[0].memory.end(),
+                        [](const auto& m) { return m.first == MemoryClass::inputs; })
+        ->second;
+  };
   const std::int64_t batch = 64 * 1000 * 4 + 64 * 8;  // x and its labels
   EXPECT_EQ(with.devices[0].peak_bytes(), without.devices[0].peak_bytes() + batch);
   EXPECT_EQ(inputs(with), inputs(without) + batch);

@@ -178,7 +178,8 @@ TEST(LossScaling, ScalesAndUnscales) {
     plain.optimizer = scaled.optimizer = optimizer_defaults(optimizer);
     scaled.loss.scaling = LossScaling{.start = 1024, .interval = 4};
     const Trained a = train(mlp, plain, 10, 0.01), b = train(mlp, scaled, 10, 0.01);
-    for (std::size_t s = 0; s < a.losses.size(); ++s) EXPECT_NEAR(b.losses[s], a.losses[s], 1e-5F * a.losses[s]) << optimizer << ", step " << s;
+    for (std::size_t s = 0; s < a.losses.size(); ++s)
+      EXPECT_NEAR(b.losses[s], a.losses[s], 1e-5F * a.losses[s]) << optimizer << ", step " << s;
     EXPECT_EQ(b.scales, (std::vector<float>{1024, 1024, 1024, 1024, 2048, 2048, 2048, 2048, 4096, 4096})) << optimizer;
   }
 }
@@ -189,12 +190,14 @@ Graph loud(std::int64_t n) {
   b.graph.name = "loud";
   const Ints ones{1, 1}, pads{1, 1, 1, 1}, three{3, 3};
   ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
-  x = b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)}, {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
+  x = b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)},
+             {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
   const std::vector<float> zeros(12, 0), units(12, 1);
   const auto running = [&](const char* name, const std::vector<float>& values) {
     return b.graph.add_parameter(name, {DType::float32, {12}}, Tensor::of<float>(Shape{12}, std::span<const float>(values)), false);
   };
-  x = b.node("Relu", {b.node("BatchNormalization", {x, b.weight("scale", {12}, 1), b.weight("bias", {12}, 1), running("mean", zeros), running("variance", units)})});
+  x = b.node("Relu", {b.node("BatchNormalization", {x, b.weight("scale", {12}, 1), b.weight("bias", {12}, 1), running("mean", zeros),
+                                                    running("variance", units)})});
   x = b.node("Mul", {x, b.graph.add_constant("gain", Tensor::scalar(64.0F))});
   x = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
   b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {12, 5}, 0.01F), b.weight("b", {5}, 0.1F)})};
@@ -216,7 +219,10 @@ TEST(LossScaling, StepsThatOverflowAreSkipped) {
     while (good < later.scales.size() && later.scales[good] < later.scales[good - 1]) ++good;
     ASSERT_LT(good, later.scales.size()) << "the gradients never became finite";
     EXPECT_GT(later.scales.back(), 0x1p110F) << "it falls no further than it has to";
-    EXPECT_NE(std::memcmp(later.replicas[0][0].tensor.bytes().data(), skipped.replicas[0][0].tensor.bytes().data(), later.replicas[0][0].tensor.bytes().size()), 0) << "finite steps train";
+    EXPECT_NE(std::memcmp(later.replicas[0][0].tensor.bytes().data(), skipped.replicas[0][0].tensor.bytes().data(),
+                          later.replicas[0][0].tensor.bytes().size()),
+              0)
+        << "finite steps train";
     for (std::size_t d = 1; d < later.replicas.size(); ++d) expect_same_bits(later.replicas[0], later.replicas[d]);
   }
 }

@@ -17,8 +17,12 @@ struct Network {
   ValueId node(const char* op, std::vector<ValueId> in, Attributes a = {}, int outputs = 1) {
     return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), outputs)].outputs[0];
   }
-  ValueId parameter(const std::string& name, Shape shape) { return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); }
-  ValueId conv(ValueId v, const char* weight, Attributes a = {}) { return node("Conv", {v, parameter(weight, {8, graph[v].type.shape[1] / a.integer("group", 1), 1, 1})}, a); }
+  ValueId parameter(const std::string& name, Shape shape) {
+    return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true);
+  }
+  ValueId conv(ValueId v, const char* weight, Attributes a = {}) {
+    return node("Conv", {v, parameter(weight, {8, graph[v].type.shape[1] / a.integer("group", 1), 1, 1})}, a);
+  }
   ValueId norm(ValueId v, const char* name, bool relu = true, ValueId addend = {}) {
     std::vector<ValueId> in{v, parameter(concat(name, "_scale"), {8}), parameter(concat(name, "_bias"), {8})};
     if (addend.present()) in.push_back(addend);
@@ -68,11 +72,13 @@ TEST_P(NormalizedInputs, OfConvolutions) {
     verify(got);
     const std::string gradient = test::expression(got, got.outputs[1]);
     const bool normalizes = wanted && GetParam().normalizes;
-    const std::string operands = "Conv:1(x, u), Conv:2(x, u), a_scale, a_bias", factors = "BatchNormalizationFactors:3(" + operands + "), BatchNormalizationFactors:4(" + operands + ")";
+    const std::string operands = "Conv:1(x, u), Conv:2(x, u), a_scale, a_bias",
+                      factors = "BatchNormalizationFactors:3(" + operands + "), BatchNormalizationFactors:4(" + operands + ")";
     // Both directions read what the first convolution wrote.
     EXPECT_EQ(gradient.starts_with("ConvolutionBackwardWeights(Conv(x, u), "), normalizes) << gradient;
     EXPECT_EQ(gradient.ends_with(", " + factors + ")"), normalizes) << gradient;
-    EXPECT_EQ(test::expression(got, got.outputs[0]).find("Conv(Conv(x, u), v, -, " + factors + ")") != std::string::npos, normalizes) << test::expression(got, got.outputs[0]);
+    EXPECT_EQ(test::expression(got, got.outputs[0]).find("Conv(Conv(x, u), v, -, " + factors + ")") != std::string::npos, normalizes)
+        << test::expression(got, got.outputs[0]);
     for (const Node& node : got.nodes) EXPECT_FALSE(node.op->name == "BatchNormalizationFactors" && !normalizes);
   }
 }

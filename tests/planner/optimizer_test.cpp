@@ -42,7 +42,11 @@ std::vector<std::string> updates(const OptimizerOptions& o, std::string_view att
 using Lines = std::vector<std::string>;
 
 TEST(Optimizer, NamesAreThoseOfTheFrameworks) {
-  for (const auto& [written, name] : {std::pair{"Adam", "adam"}, {"torch.optim.AdamW", "adamw"}, {"tf.keras.optimizers.RMSprop", "rmsprop"}, {"NAdam", "nadam"}, {"Nesterov", "sgd"}})
+  for (const auto& [written, name] : {std::pair{"Adam", "adam"},
+                                      {"torch.optim.AdamW", "adamw"},
+                                      {"tf.keras.optimizers.RMSprop", "rmsprop"},
+                                      {"NAdam", "nadam"},
+                                      {"Nesterov", "sgd"}})
     EXPECT_EQ(optimizer_defaults(written).name, name);
   EXPECT_EQ(default_learning_rate(optimizer_defaults("NAdam")), 0.002);
   EXPECT_EQ(to_string(optimizer_defaults("nesterov")), "sgd momentum=0.9 nesterov");
@@ -53,19 +57,24 @@ TEST(Optimizer, GroupsAreNodesOfTheirOwn) {
   OptimizerOptions o = optimizer_defaults("momentum");
   o.weight_decay = 0.5;
   o.groups = {{.patterns = {"bias"}, .weight_decay = 0, .rate = 0.25}};
-  EXPECT_EQ(updates(o, "rate"), (Lines{"SgdUpdate layer/bias momentum/layer/bias rate=0.25", "SgdUpdate layer/weight momentum/layer/weight norm.scale momentum/norm.scale"}));
-  EXPECT_EQ(updates(o), (Lines{"SgdUpdate layer/bias momentum/layer/bias weight_decay=0", "SgdUpdate layer/weight momentum/layer/weight norm.scale momentum/norm.scale weight_decay=0.5"}));
+  EXPECT_EQ(updates(o, "rate"), (Lines{"SgdUpdate layer/bias momentum/layer/bias rate=0.25",
+                                       "SgdUpdate layer/weight momentum/layer/weight norm.scale momentum/norm.scale"}));
+  EXPECT_EQ(updates(o), (Lines{"SgdUpdate layer/bias momentum/layer/bias weight_decay=0",
+                               "SgdUpdate layer/weight momentum/layer/weight norm.scale momentum/norm.scale weight_decay=0.5"}));
   o.groups.clear();
   o.decay_vectors = false;
-  EXPECT_EQ(updates(o), (Lines{"SgdUpdate layer/bias momentum/layer/bias norm.scale momentum/norm.scale weight_decay=0", "SgdUpdate layer/weight momentum/layer/weight weight_decay=0.5"}));
+  EXPECT_EQ(updates(o), (Lines{"SgdUpdate layer/bias momentum/layer/bias norm.scale momentum/norm.scale weight_decay=0",
+                               "SgdUpdate layer/weight momentum/layer/weight weight_decay=0.5"}));
 }
 
 TEST(Optimizer, SumsAndAveragesAreStates) {
   OptimizerOptions o = optimizer_defaults("sgd");
   o.accumulate = o.average = true;
   o.groups = {{.patterns = {"*bias", "norm*"}, .from = 2}};
-  EXPECT_EQ(updates(o, "from"), (Lines{"SgdUpdate layer/bias gradient_sum/layer/bias average/layer/bias norm.scale gradient_sum/norm.scale average/norm.scale from=2",
-                                       "SgdUpdate layer/weight gradient_sum/layer/weight average/layer/weight"}));
+  EXPECT_EQ(
+      updates(o, "from"),
+      (Lines{"SgdUpdate layer/bias gradient_sum/layer/bias average/layer/bias norm.scale gradient_sum/norm.scale average/norm.scale from=2",
+             "SgdUpdate layer/weight gradient_sum/layer/weight average/layer/weight"}));
 }
 
 TEST(Optimizer, NormsAreOfAllGradients) {
@@ -84,8 +93,10 @@ TEST(Optimizer, NormsAreOfAllGradients) {
 }
 
 TEST(Optimizer, ComposedStepsAreAssigned) {
-  EXPECT_EQ(updates(optimizer_defaults("muon"), "decoupled"),
-            (Lines{"AssignUpdate momentum/layer/weight", "AssignUpdate layer/weight", "AdamUpdate layer/bias adam_m/layer/bias adam_v/layer/bias norm.scale adam_m/norm.scale adam_v/norm.scale decoupled=1"}));
+  EXPECT_EQ(
+      updates(optimizer_defaults("muon"), "decoupled"),
+      (Lines{"AssignUpdate momentum/layer/weight", "AssignUpdate layer/weight",
+             "AdamUpdate layer/bias adam_m/layer/bias adam_v/layer/bias norm.scale adam_m/norm.scale adam_v/norm.scale decoupled=1"}));
   OptimizerOptions o = optimizer_defaults("adafactor");
   o.average = true;
   EXPECT_EQ(updates(o).size(), 3U * 2 + 1);

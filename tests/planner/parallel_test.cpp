@@ -38,35 +38,45 @@ TEST(Parallel, FactorsAreThoseOfTheDevices) {
   EXPECT_EQ(on("", 4), "data=4,tensor=1");
   EXPECT_EQ(on("data=*,tensor=2", 6), "data=3,tensor=2");
   EXPECT_EQ(on("data=2,tensor=*", 6), "data=2,tensor=3");
-  for (const auto& [text, devices] : std::vector<std::pair<const char*, std::size_t>>{{"tensor=2", 4}, {"data=*,tensor=4", 6}, {"data=4", 2}, {"data=3,tensor=*", 2}}) EXPECT_THROW(on(text, devices), Error) << text;
+  for (const auto& [text, devices] :
+       std::vector<std::pair<const char*, std::size_t>>{{"tensor=2", 4}, {"data=*,tensor=4", 6}, {"data=4", 2}, {"data=3,tensor=*", 2}})
+    EXPECT_THROW(on(text, devices), Error) << text;
 }
 
-// One block of a transformer: attention with heads, a layer of twice the width, residuals and normalizations; the mean of tokens is classified.
+// One block of a transformer: attention with heads, a layer of twice the width, residuals and normalizations; the mean of tokens is
+// classified.
 constexpr std::int64_t tokens = 3, width = 8, heads = 4;
 ValueId dense(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out, bool bias = true) {
   const ValueId product = b.node("MatMul", {x, b.weight(name, {in, out}, 1 / std::sqrt(static_cast<float>(in)))});
   return bias ? b.node("Add", {product, b.weight(name + ".bias", {out}, 0.1F)}) : product;
 }
 ValueId normal(Builder& b, ValueId x, const std::string& name) {
-  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)}, {{"axis", std::int64_t{-1}}});
+  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)},
+                {{"axis", std::int64_t{-1}}});
 }
 Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
   Builder b;
   b.graph.name = "transformer";
   const std::int64_t size = width / heads;
-  const auto by_heads = [&](ValueId x, std::int64_t count, Ints perm) { return b.node("Transpose", {b.node("Reshape", {x}, {{"shape", Ints{n, tokens, count, size}}})}, {{"perm", std::move(perm)}}); };
+  const auto by_heads = [&](ValueId x, std::int64_t count, Ints perm) {
+    return b.node("Transpose", {b.node("Reshape", {x}, {{"shape", Ints{n, tokens, count, size}}})}, {{"perm", std::move(perm)}});
+  };
   ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
   const ValueId y = normal(b, x, "norm1");
   const ValueId q = by_heads(dense(b, y, "q", width, width), heads, {0, 2, 1, 3});
   // Keys have no bias: its gradient is zero but for rounding, of which Adam makes steps.
-  const ValueId k = by_heads(dense(b, y, "k", width, key_heads * size, false), key_heads, {0, 2, 3, 1}), v = by_heads(dense(b, y, "v", width, key_heads * size), key_heads, {0, 2, 1, 3});
+  const ValueId k = by_heads(dense(b, y, "k", width, key_heads * size, false), key_heads, {0, 2, 3, 1}),
+                v = by_heads(dense(b, y, "v", width, key_heads * size), key_heads, {0, 2, 1, 3});
   const auto repeated = [&](ValueId x) {  // each key head for those that share it
     Shape shape = b.graph[x].type.shape, apart = shape, wide;
     apart.dims.insert(apart.dims.begin() + 2, 1);
     wide = apart;
     wide[2] = heads / key_heads;
     shape[1] = heads;
-    return key_heads == heads ? x : b.node("Reshape", {b.node("Expand", {b.node("Reshape", {x}, {{"shape", apart.dims}})}, {{"shape", wide.dims}})}, {{"shape", shape.dims}});
+    return key_heads == heads
+               ? x
+               : b.node("Reshape", {b.node("Expand", {b.node("Reshape", {x}, {{"shape", apart.dims}})}, {{"shape", wide.dims}})},
+                        {{"shape", shape.dims}});
   };
   const ValueId scores = b.node("Softmax", {b.node("MatMul", {q, repeated(k)})}, {{"axis", std::int64_t{-1}}});
   const ValueId read = b.node("Transpose", {b.node("MatMul", {scores, repeated(v)})}, {{"perm", Ints{0, 2, 1, 3}}});
@@ -107,7 +117,8 @@ TEST(Parallel, LayersAreSplitFromColumnsToRows) {
   const Plan plan = plan_of(transformer, shared_by(2, "tensor=2"));
   EXPECT_EQ(split_of(plan), (std::set<std::string>{"q:1", "q.bias:0", "k:1", "v:1", "v.bias:0", "proj:0", "up:1", "up.bias:0", "down:0"}));
   // Two sums forward and two backward, as in Megatron-LM.
-  EXPECT_EQ(kinds_of(plan), (std::multiset<std::string>{"all_reduce", "all_reduce", "all_reduce", "all_reduce"})) << text_of_plan(plan, true);
+  EXPECT_EQ(kinds_of(plan), (std::multiset<std::string>{"all_reduce", "all_reduce", "all_reduce", "all_reduce"}))
+      << text_of_plan(plan, true);
   ASSERT_FALSE(plan.warnings.empty());
   EXPECT_NE(plan.warnings.back().find("'head'"), std::string::npos) << plan.warnings.back();
 }
@@ -201,21 +212,37 @@ class ParallelTransfers : public testing::TestWithParam<Moved> {};
 TEST_P(ParallelTransfers, AreListedWithTheirReasons) {
   const Plan plan = plan_of(mlp, shared_by(2, GetParam().parallel, parse_splits(GetParam().splits)));
   std::vector<std::string> got;
-  for (const PlanTransfer& t : plan.transfers) got.push_back(concat(name_of(t.kind), ' ', t.value, ' ', t.bytes, " along ", t.axis, " for ", t.node, ": ", t.reason));
+  for (const PlanTransfer& t : plan.transfers)
+    got.push_back(concat(name_of(t.kind), ' ', t.value, ' ', t.bytes, " along ", t.axis, " for ", t.node, ": ", t.reason));
   EXPECT_EQ(got, GetParam().wanted);
 }
-INSTANTIATE_TEST_SUITE_P(Rows, ParallelTransfers,
-                         testing::Values(Moved{"samples", "data=2", {}, {}}, Moved{"zero", "zero=1", {}, {"all_gather w1 2560 along data for Gemm0: parameters in parts are read whole", "all_gather w2 640 along data for Gemm2: parameters in parts are read whole",
-                                                                      "all_gather b1 128 along data for Gemm0: parameters in parts are read whole", "all_gather b2 20 along data for Gemm2: parameters in parts are read whole"}},
-                                         Moved{"tensor", "tensor=2", {}, {"all_reduce Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer"}},
-                                         Moved{"columns", "tensor=2", {"w2=tensor:1", "b2=tensor:0"},
-                                               {"all_reduce grad/Relu1/ReluBackward_7 1024 along tensor for Gemm0: one sum ends a split layer", "all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, which it works on as a whole"}}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Rows, ParallelTransfers,
+    testing::Values(Moved{"samples", "data=2", {}, {}},
+                    Moved{"zero",
+                          "zero=1",
+                          {},
+                          {"all_gather w1 2560 along data for Gemm0: parameters in parts are read whole",
+                           "all_gather w2 640 along data for Gemm2: parameters in parts are read whole",
+                           "all_gather b1 128 along data for Gemm0: parameters in parts are read whole",
+                           "all_gather b2 20 along data for Gemm2: parameters in parts are read whole"}},
+                    Moved{"tensor",
+                          "tensor=2",
+                          {},
+                          {"all_reduce Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer"}},
+                    Moved{"columns",
+                          "tensor=2",
+                          {"w2=tensor:1", "b2=tensor:0"},
+                          {"all_reduce grad/Relu1/ReluBackward_7 1024 along tensor for Gemm0: one sum ends a split layer",
+                           "all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, "
+                           "which it works on as a whole"}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Parallel, WhatIsGatheredIsToldOrRefused) {
   CompileOptions o = shared_by(2, "tensor=2", parse_splits({"w2=tensor:1", "b2=tensor:0"}));
   const Plan plan = plan_of(mlp, o);
-  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 160 B: ") != std::string::npos; })) << plan.warnings.front();
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 160 B: ") != std::string::npos; }))
+      << plan.warnings.front();
   o.gather = false;
   try {
     plan_of(mlp, o);
@@ -234,7 +261,9 @@ TEST(Parallel, PlacementIsLogged) {
   CompileOptions o = shared_by(4, "data=2,tensor=2");
   o.passes.on_placement = [&](const std::string& line) { lines.push_back(line); };
   plan_of(mlp, o);
-  const auto has = [&](const char* part) { return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; }); };
+  const auto has = [&](const char* part) {
+    return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
   for (const char* part : {"InnerProduct 'Gemm0' on cpu:0-3 data 2 x tensor 2: ", " data split(0), tensor split(1)",
                            "AllReduce 'sum/Gemm2' on cpu:0-3 data 2 x tensor 2: sum/Gemm2 data split(0), tensor broadcast; 160 B for 'loss/SoftmaxCrossEntropyTraining_2': one sum ends a split layer"})
     EXPECT_TRUE(has(part)) << part;

@@ -31,7 +31,8 @@ inline const Pass& pass_of(std::string_view name) {
 }
 
 inline Graph passed(std::string_view name, Graph graph, const PassInput& in = {}) {
-  PassContext c{.options = in.options, .samples = in.samples, .placement = in.placement, .fuses = in.fuses, .parameters_of = in.parameters_of};
+  PassContext c{
+      .options = in.options, .samples = in.samples, .placement = in.placement, .fuses = in.fuses, .parameters_of = in.parameters_of};
   graph = pass_of(name).run(std::move(graph), c);
   if (in.warnings) in.warnings->insert(in.warnings->end(), c.warnings.begin(), c.warnings.end());
   return graph;

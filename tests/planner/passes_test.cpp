@@ -118,7 +118,12 @@ TEST(AttachLoss, IsASumOverTheGlobalBatch) {
     Shape all = row.scores;
     all.dims.insert(all.dims.begin(), 3);
     g.outputs = {g.add_input("z", {f, all})};
-    const Labels labels{.loss = row.loss, .value = "z", .scores = row.scores, .axis = row.counts ? 0 : -1, .classes = row.counts ? 5 : 0, .sample = row.label};
+    const Labels labels{.loss = row.loss,
+                        .value = "z",
+                        .scores = row.scores,
+                        .axis = row.counts ? 0 : -1,
+                        .classes = row.counts ? 5 : 0,
+                        .sample = row.label};
     attach_loss(g, std::span(&labels, 1), 3, {.batch = 8}, true);
     verify(g);
     EXPECT_EQ(expression(g, g.outputs[0]), row.expression);
@@ -220,7 +225,8 @@ TEST(Place, SumsGradientsAndWeightsStatistics) {
   EXPECT_EQ(to_string(got[got.outputs[0]].placement, got.groups), "partial") << "the host adds the losses";
   EXPECT_EQ(got[got[got.outputs[1]].producer].op->name, "AllReduce");
   EXPECT_EQ(got[got.outputs[1]].of, "w");
-  EXPECT_EQ(expression(got, got.nodes.back().outputs[0]), "RunningStatistics(running, AllReduce(Mul(BatchNormalizationTraining:1(x, scale, bias), 1)))");
+  EXPECT_EQ(expression(got, got.nodes.back().outputs[0]),
+            "RunningStatistics(running, AllReduce(Mul(BatchNormalizationTraining:1(x, scale, bias), 1)))");
   EXPECT_EQ(breach_of(Property::whole, got, c), "");
 }
 
@@ -249,12 +255,18 @@ TEST(Cut, AnIdleDeviceAddsZerosAndUpdates) {
   const std::int64_t batch = g[g.inputs[0]].type.shape[0];
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, batch - 1, 0}, {batch, 0}, {0, batch}}) {
     const int idle = static_cast<int>(std::find(sizes.begin(), sizes.end(), 0) - sizes.begin()), busy = idle == 0 ? 1 : 0;
-    const Graph whole = passed("bucket_sums", passed("append_updates", passed("place", g, {.placement = by_sizes(g, sizes), .warnings = &warnings}), {.options = o}), {.options = o}), got = cut(whole, idle), other = cut(whole, busy);
+    const Graph whole = passed(
+                    "bucket_sums",
+                    passed("append_updates", passed("place", g, {.placement = by_sizes(g, sizes), .warnings = &warnings}), {.options = o}),
+                    {.options = o}),
+                got = cut(whole, idle), other = cut(whole, busy);
     verify(got);
     EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
     EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
     EXPECT_EQ(got[got.outputs[0]].type, other[other.outputs[0]].type);
-    EXPECT_EQ(other.nodes.size(), cut(passed("place", g, {.placement = by_sizes(g, {1, batch - 1}), .warnings = &warnings}), 0).nodes.size() + 1) << "what one device has all of is not moved";
+    EXPECT_EQ(other.nodes.size(),
+              cut(passed("place", g, {.placement = by_sizes(g, {1, batch - 1}), .warnings = &warnings}), 0).nodes.size() + 1)
+        << "what one device has all of is not moved";
   }
   EXPECT_EQ(warnings, Names{});
 }
@@ -299,7 +311,8 @@ TEST(Simplify, SaysWhereItsRoundsEnd) {
   const auto with_views = [](int views) {
     std::string text = "trained v0 float32[2,3,1]\n";
     for (int i = 0; i < views; ++i)
-      text += concat('v', i + 1, " = ", i % 2 == 0 ? concat("Transpose(v", i, ") {perm=[2,0,1]}") : concat("Reshape(v", i, ") {shape=[2,3,1]}"), '\n');
+      text += concat('v', i + 1, " = ",
+                     i % 2 == 0 ? concat("Transpose(v", i, ") {perm=[2,0,1]}") : concat("Reshape(v", i, ") {shape=[2,3,1]}"), '\n');
     return parse(concat(text, "y = Relu(v", views, ")\ngives y"));
   };
   for (const int views : {1, 5, 8}) {
@@ -311,9 +324,10 @@ TEST(Simplify, SaysWhereItsRoundsEnd) {
 
 // An operator that is composed of itself.
 TEST(Expand, EndsWhereItsRoundsDo) {
-  static const Operator endless{.name = "Endless", .infer = [](InferContext& c) { c.set_output(0, c.input(0)); }, .expand = [](ExpandContext& e) {
-                                  return e.graph()[e.graph().add_node(endless, "inner", {}, {e.x()}, 1)].outputs;
-                                }};
+  static const Operator endless{
+      .name = "Endless",
+      .infer = [](InferContext& c) { c.set_output(0, c.input(0)); },
+      .expand = [](ExpandContext& e) { return e.graph()[e.graph().add_node(endless, "inner", {}, {e.x()}, 1)].outputs; }};
   Graph g;
   const ValueId x = g.add_input("x", {f, {2}});
   g.outputs = {g[g.add_node(endless, "outer", {}, {x}, 1)].outputs[0]};

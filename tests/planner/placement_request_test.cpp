@@ -53,7 +53,8 @@ TEST(PlacementRequest, ABatchThatDoesNotDivideIsSharedOutAsNearAsItCan) {
 // An input that is cut, but not by its samples.
 TEST(PlacementRequest, AnInputByItsColumns) {
   const Part columns = Part::split(1);
-  const PlacementRequest request{.groups = {group_of("all", {{"columns", {1, 1}}}, 0, 2)}, .nodes = {}, .values = {{"x", {columns}}, {"w1", {columns}}}};
+  const PlacementRequest request{
+      .groups = {group_of("all", {{"columns", {1, 1}}}, 0, 2)}, .nodes = {}, .values = {{"x", {columns}}, {"w1", {columns}}}};
   const Trained two = train(mlp, placed(2, request), 5, 0.1);
   expect_close(two, train(mlp, options_for(6, {1}), 5, 0.1));
   EXPECT_EQ(two.plan.devices[1].slice_size, 6);
@@ -87,9 +88,10 @@ class StagesOfSamples : public testing::TestWithParam<Stages> {};
 TEST_P(StagesOfSamples, TrainAsOneDevice) {
   const int count = static_cast<int>(GetParam().sizes.size());
   const std::vector<MeshAxis> axes{{"data", GetParam().sizes}};
-  CompileOptions one = options_for(6, {1}), many = placed(2 * at(count), {.groups = {group_of("first", axes, 0, count), group_of("second", axes, count, count)},
-                                                                          .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}},
-                                                                          .values = {{"x", {split}}}});
+  CompileOptions one = options_for(6, {1}),
+                 many = placed(2 * at(count), {.groups = {group_of("first", axes, 0, count), group_of("second", axes, count, count)},
+                                               .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}},
+                                               .values = {{"x", {split}}}});
   for (CompileOptions* o : {&one, &many}) {
     o->loss.smoothing = GetParam().smoothing;
     if (GetParam().weighted) o->loss.class_weights = {1, 2, 3, 4, 5};
@@ -115,7 +117,10 @@ Graph scaled_behind(std::int64_t n) {
   return b.graph;
 }
 TEST(PlacementRequest, AParameterThatNobodyHasPlacedLivesWhereItIsRead) {
-  const Trained got = train(scaled_behind, placed(2, {.groups = {group_of("first", {}, 0, 1), group_of("second", {}, 1, 1)}, .nodes = {{"in", 0}, {"out", 1}}, .values = {}}), 5, 0.1);
+  const Trained got = train(
+      scaled_behind,
+      placed(2, {.groups = {group_of("first", {}, 0, 1), group_of("second", {}, 1, 1)}, .nodes = {{"in", 0}, {"out", 1}}, .values = {}}), 5,
+      0.1);
   expect_close(got, train(scaled_behind, options_for(6, {1}), 5, 0.1));
   EXPECT_EQ(got.plan.exchanges.size(), 2U);
 }
@@ -126,13 +131,15 @@ TEST(PlacementRequest, WhatDevicesComputeAlikeIsByOneKernel) {
   std::mt19937 random(1);
   cpu.seconds = [&](const KernelDescription&) { return 1e-6 * (1 + static_cast<double>(random() % 100)); };
   const Backend* backends[] = {&cpu};
-  CompileOptions o = placed(2, {.groups = {group_of("all", {{"columns", {1, 1}}}, 0, 2)}, .nodes = {}, .values = {{"w1", {split}}, {"w1b", {split}}}});
+  CompileOptions o =
+      placed(2, {.groups = {group_of("all", {{"columns", {1, 1}}}, 0, 2)}, .nodes = {}, .values = {{"w1", {split}}, {"w1b", {split}}}});
   o.tuning.autotune = true;
   const Plan plan = compile(dropping, o, backends);
   const auto kernels = [&](int device) {
     std::vector<std::string> list;
     for (const Step& s : plan.devices[at(device)].steps)
-      if (const auto* launch = s.as<LaunchStep>(); launch && launch->op != "Reorder" && launch->op != "Slice" && launch->op != "Fill") list.push_back(concat(launch->op, ' ', launch->kernel));
+      if (const auto* launch = s.as<LaunchStep>(); launch && launch->op != "Reorder" && launch->op != "Slice" && launch->op != "Fill")
+        list.push_back(concat(launch->op, ' ', launch->kernel));
     return list;
   };
   EXPECT_EQ(kernels(0), kernels(1));
@@ -166,7 +173,9 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParametersAlongTheSamples,
 
 // Neither 5 classes nor 32 units divide by three.
 TEST(PlacementRequest, PartsOfWhatDoesNotDivideAreNearlyEqual) {
-  const PlacementRequest request{.groups = {group_of("all", {{"columns", {1, 1, 1}}}, 0, 3)}, .nodes = {}, .values = {{"w1", {split}}, {"b1", {split}}, {"w2", {split}}}};
+  const PlacementRequest request{.groups = {group_of("all", {{"columns", {1, 1, 1}}}, 0, 3)},
+                                 .nodes = {},
+                                 .values = {{"w1", {split}}, {"b1", {split}}, {"w2", {split}}}};
   const Trained three = train(mlp, placed(3, request), 5, 0.1);
   expect_close(three, train(mlp, options_for(6, {1}), 5, 0.1));
   const PlacementRequest classes{.groups = request.groups, .nodes = {}, .values = {{"w2", {Part::split(1)}}, {"b2", {split}}}};
@@ -176,8 +185,9 @@ TEST(PlacementRequest, PartsOfWhatDoesNotDivideAreNearlyEqual) {
 // In sizes of their own; a device without samples may keep parameters.
 TEST(PlacementRequest, PartsInSizesOfTheirOwn) {
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, 3, 4}, {1, 1, 2}})
-    for (const PlacementRequest& request : {PlacementRequest{.groups = {group_of("all", {{"columns", {1, 1, 1}}}, 0, 3)}, .nodes = {}, .values = {}},
-                                            PlacementRequest{.groups = {group_of("all", {{"data", {2, 1, 0}}}, 0, 3)}, .nodes = {}, .values = {{"x", {split}}}}}) {
+    for (const PlacementRequest& request :
+         {PlacementRequest{.groups = {group_of("all", {{"columns", {1, 1, 1}}}, 0, 3)}, .nodes = {}, .values = {}},
+          PlacementRequest{.groups = {group_of("all", {{"data", {2, 1, 0}}}, 0, 3)}, .nodes = {}, .values = {{"x", {split}}}}}) {
       CompileOptions three = placed(3, request);
       three.placement->values["w1"] = {{Spread::split, 0, 1, sizes}};
       expect_close(train(mlp, three, 5, 0.1), train(mlp, options_for(6, {1}), 5, 0.1));

@@ -149,8 +149,10 @@ TEST_P(PlaceRules, SayWhatLiesWhere) {
   }
   const NodePlacement placed = place_node(one.graph, one.graph[one.node], have, {"parts", {2, 1}});
   ASSERT_EQ(placed.outputs.size(), rule.results.size());
-  for (std::size_t i = 0; i < need.size(); ++i) EXPECT_EQ(to_string(placed.inputs[i]), to_string(need[i])) << "operand " << i << ' ' << placed.reason;
-  for (std::size_t i = 0; i < rule.results.size(); ++i) EXPECT_EQ(to_string(placed.outputs[i]), to_string(part_of(rule.results[i]))) << "result " << i << ' ' << placed.reason;
+  for (std::size_t i = 0; i < need.size(); ++i)
+    EXPECT_EQ(to_string(placed.inputs[i]), to_string(need[i])) << "operand " << i << ' ' << placed.reason;
+  for (std::size_t i = 0; i < rule.results.size(); ++i)
+    EXPECT_EQ(to_string(placed.outputs[i]), to_string(part_of(rule.results[i]))) << "result " << i << ' ' << placed.reason;
 }
 INSTANTIATE_TEST_SUITE_P(Rows, PlaceRules, testing::ValuesIn(rules), [](const auto& info) { return std::string(info.param.name); });
 
@@ -176,7 +178,8 @@ CompileOptions placed(std::size_t devices, PlacementRequest request) {
 }
 
 // mlp's first layer by columns, its second by rows: each device has half of the hidden units.
-const std::map<std::string, std::vector<Part>, std::less<>> halves_of_the_hidden_layer{{"w1", {Part::split(0)}}, {"b1", {Part::split(0)}}, {"w2", {Part::split(0)}}};
+const std::map<std::string, std::vector<Part>, std::less<>> halves_of_the_hidden_layer{
+    {"w1", {Part::split(0)}}, {"b1", {Part::split(0)}}, {"w2", {Part::split(0)}}};
 
 TEST(Placement, TensorParallelByHandTrainsAsOneDevice) {
   const PlacementRequest request{.groups = {{"all", {{"columns", {1, 1}}}, {0, 1}}}, .nodes = {}, .values = halves_of_the_hidden_layer};
@@ -203,7 +206,8 @@ TEST(Placement, UnequalPartsOfALayer) {
 }
 
 TEST(Placement, TwoStagesByHandTrainAsOneDevice) {
-  const PlacementRequest request{.groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
+  const PlacementRequest request{
+      .groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
   const Trained one = train(mlp, options_for(6, {1}), 8, 0.1), two = train(mlp, placed(2, request), 8, 0.1);
   ASSERT_EQ(two.losses.size(), one.losses.size());
   for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(two.losses[s], one.losses[s], 1e-4F * one.losses[0]) << "step " << s;
@@ -211,7 +215,8 @@ TEST(Placement, TwoStagesByHandTrainAsOneDevice) {
   EXPECT_EQ(exchanges_of(two.plan), (std::vector<Kinds>{{"receive", "send"}, {"receive", "send"}}));
   std::vector<std::string> moved;
   for (const PlanTransfer& t : two.plan.transfers) moved.push_back(concat(name_of(t.kind), ' ', t.bytes, " for ", t.node, ": ", t.reason));
-  EXPECT_EQ(moved, (std::vector<std::string>{"send 768 for Gemm2: it works in group 'second'", "send 768 for Gemm0: it works in group 'first'"}));
+  EXPECT_EQ(moved,
+            (std::vector<std::string>{"send 768 for Gemm2: it works in group 'second'", "send 768 for Gemm0: it works in group 'first'"}));
   for (const auto& [name, device] : std::vector<std::pair<std::string, int>>{{"w1", 0}, {"b1", 0}, {"w2", 1}, {"b2", 1}}) {
     const PlanParameter& p = parameter(two.plan, name);
     ASSERT_EQ(p.parts.size(), 1U) << name;
@@ -241,7 +246,8 @@ TEST(Placement, SamplesAndColumnsTogether) {
 }
 
 TEST(Placement, PlansOfProgramsThatDifferAreReadAsWritten) {
-  const PlacementRequest request{.groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
+  const PlacementRequest request{
+      .groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
   const Backend* backends[] = {&cpu_backend()};
   const Plan plan = compile(mlp, placed(2, request), backends);
   EXPECT_EQ(serialize(parse_plan(serialize(plan))), serialize(plan));
@@ -259,16 +265,21 @@ Graph with_loss(std::int64_t n, ValueId (*loss)(Builder&, ValueId scores, ValueI
 }
 // Labels are 0 to 3: those of 0 do not count.
 Graph mean_of_some(std::int64_t n) {
-  return with_loss(n, [](Builder& b, ValueId scores, ValueId labels) { return b.node("SoftmaxCrossEntropyLoss", {scores, labels}, {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{0}}}); });
+  return with_loss(n, [](Builder& b, ValueId scores, ValueId labels) {
+    return b.node("SoftmaxCrossEntropyLoss", {scores, labels}, {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{0}}});
+  });
 }
 Graph mean_of_squares(std::int64_t n) {
-  return with_loss(n, [](Builder& b, ValueId scores, ValueId) { return b.node("ReduceMean", {b.node("Mul", {scores, scores})}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}}); });
+  return with_loss(n, [](Builder& b, ValueId scores, ValueId) {
+    return b.node("ReduceMean", {b.node("Mul", {scores, scores})}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}});
+  });
 }
 // By the largest score of the batch, which no part of it knows.
 Graph by_the_largest(std::int64_t n) {
   return with_loss(n, [](Builder& b, ValueId scores, ValueId) {
     const ValueId largest = b.node("ReduceMax", {scores}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{1}}});
-    return b.node("ReduceMean", {b.node("Mul", {b.node("Sub", {scores, largest}), scores})}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}});
+    return b.node("ReduceMean", {b.node("Mul", {b.node("Sub", {scores, largest}), scores})},
+                  {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}});
   });
 }
 
@@ -284,7 +295,8 @@ TEST(Placement, OwnLossesAreOfTheWholeBatch) {
     const Trained got = train(row.model, two, 5, 0.1);
     expect_close(got, train(row.model, one, 5, 0.1));
     EXPECT_EQ(exchanges_of(got.plan)[0].count("all_gather"), row.gathers);
-    const auto warned = std::count_if(got.plan.warnings.begin(), got.plan.warnings.end(), [](const std::string& w) { return w.find("computed whole on every device") != std::string::npos; });
+    const auto warned = std::count_if(got.plan.warnings.begin(), got.plan.warnings.end(),
+                                      [](const std::string& w) { return w.find("computed whole on every device") != std::string::npos; });
     EXPECT_EQ(warned, row.gathers > 0 ? 1 : 0);
   }
 }
@@ -308,7 +320,8 @@ TEST(Placement, IsDrawnAsOneGraph) {
   EXPECT_EQ(three["cpu:0"], three["cpu:1"]);
   EXPECT_GT(three["cpu:0"], three["cpu:2"]);
   EXPECT_GT(three["cpu:2"], 2U) << "zeros, sums and updates";
-  const PlacementRequest stages{.groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
+  const PlacementRequest stages{
+      .groups = {{"first", {}, {0}}, {"second", {}, {1}}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {}};
   EXPECT_EQ(drawn(placed(2, stages)).size(), 2U);
 }
 
@@ -321,7 +334,8 @@ Graph sampled(std::int64_t n) {
   x = b.node("Relu", {b.node("Conv", {x, b.weight("c1", {6, 3, 3, 3}, 0.3F)}, conv)});
   x = b.node("Resize", {x}, {{"scales", Floats{1, 1, 1.5F, 2}}, {"mode", std::string("linear")}});
   const ValueId means = b.node("Flatten", {b.node("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
-  const ValueId theta = b.node("Reshape", {b.node("Gemm", {means, b.weight("t", {6, 6}, 0.3F), b.weight("tb", {6}, 0.5F)})}, {{"shape", Ints{n, 2, 3}}});
+  const ValueId theta =
+      b.node("Reshape", {b.node("Gemm", {means, b.weight("t", {6, 6}, 0.3F), b.weight("tb", {6}, 0.5F)})}, {{"shape", Ints{n, 2, 3}}});
   x = b.node("GridSample", {x, b.node("AffineGrid", {theta}, {{"size", Ints{n, 6, 7, 7}}})});
   const ValueId offset = b.node("Conv", {x, b.weight("o", {18, 6, 3, 3}, 0.2F)}, conv);
   x = b.node("DeformConv", {x, b.weight("d", {6, 6, 3, 3}, 0.3F), offset}, {{"kernel_shape", three}, {"pads", pads}});
@@ -342,11 +356,14 @@ TEST(Placement, OfSamplesIsAsTheRulesSay) {
   std::map<std::string, std::string> placements;
   CompileOptions o = options_for(6, {2, 1, 0});
   o.passes.after = [&](const PassResult& r) {
-    for (std::size_t i = 0; i < r.graph.values.size(); ++i) placements[r.graph.values[i].name] = to_string(r.graph.values[i].placement, r.graph.groups);
+    for (std::size_t i = 0; i < r.graph.values.size(); ++i)
+      placements[r.graph.values[i].name] = to_string(r.graph.values[i].placement, r.graph.groups);
   };
   const Backend* backends[] = {&cpu_backend()};
   compile(normalized, o, backends);
-  for (const auto& [name, where] : std::vector<std::pair<std::string, std::string>>{{"x", "split(0)"}, {"labels", "split(0)"}, {"c", "broadcast"}, {"running", ""}, {"mean", "broadcast"}}) EXPECT_EQ(placements[name], where) << name;
+  for (const auto& [name, where] : std::vector<std::pair<std::string, std::string>>{
+           {"x", "split(0)"}, {"labels", "split(0)"}, {"c", "broadcast"}, {"running", ""}, {"mean", "broadcast"}})
+    EXPECT_EQ(placements[name], where) << name;
   std::set<std::string> kinds;
   for (const auto& [name, where] : placements) kinds.insert(where);
   EXPECT_TRUE(kinds.contains("partial"));

@@ -27,7 +27,9 @@ Plan full_plan() {
   copy.role = ValueRole::copy;
   copy.of = "w";
   plan.parameters.push_back(copy);
-  const auto part = [](int device, std::int64_t n, std::int64_t begin) { return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, 0, begin}; };
+  const auto part = [](int device, std::int64_t n, std::int64_t begin) {
+    return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, 0, begin};
+  };
   plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
   plan.exchanges[0].seconds = 1e-5;
   plan.transfers = {{ExchangeKind::all_gather, "w", 12, "data", "Scale_node", "it is read whole"}};
@@ -69,7 +71,8 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(serialize(read), bytes);
   EXPECT_EQ(json_of(read), json_of(plan));
   EXPECT_EQ(text_of_plan(read, true), text_of_plan(plan, true));
-  EXPECT_EQ(to_string(read.devices[0].steps[3].as<LaunchStep>()->attributes), to_string(plan.devices[0].steps[3].as<LaunchStep>()->attributes));
+  EXPECT_EQ(to_string(read.devices[0].steps[3].as<LaunchStep>()->attributes),
+            to_string(plan.devices[0].steps[3].as<LaunchStep>()->attributes));
   EXPECT_EQ(read.devices[0].buffers.back().constant->to_int64s(), (std::vector<std::int64_t>{7, -7}));
   EXPECT_TRUE(std::signbit(read.devices[0].steps[3].as<LaunchStep>()->attributes.floats("fs")[1]));
   EXPECT_EQ(read.devices[0].buffers[0].alias, BufferId{});

@@ -102,7 +102,9 @@ struct Named {
 TEST(PlanText, DevicesThatAreAlikeAreOneRow) {
   std::vector<DeviceId> many;
   for (int d = 0; d < 64; ++d) many.push_back({"cpu", d});
-  for (const Named& row : {Named{many, "\n  cpu:0-63  "}, {{{"cpu", 0}, {"cpu", 1}, {"cpu", 3}}, "\n  cpu:0-1, cpu:3  "}, {{{"cuda", 0}, {"cuda", 0}, {"cuda", 1}}, "\n  cuda:0*2, cuda:1  "}}) {
+  for (const Named& row : {Named{many, "\n  cpu:0-63  "},
+                           {{{"cpu", 0}, {"cpu", 1}, {"cpu", 3}}, "\n  cpu:0-1, cpu:3  "},
+                           {{{"cuda", 0}, {"cuda", 0}, {"cuda", 1}}, "\n  cuda:0*2, cuda:1  "}}) {
     Plan plan = linear_plan(std::vector<std::int64_t>(row.devices.size(), 1));
     for (std::size_t d = 0; d < row.devices.size(); ++d) plan.devices[d].device = row.devices[d];
     const std::string text = text_of_plan(plan, false);
@@ -121,9 +123,10 @@ TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
           "  3       0  Scale_node     Scale       fake.Scale      [2,3]:ab [3]:a   [2,3]:ab  scratch        192   64 B  12.3 k  2.00 µs *"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("  5       1                 all_reduce  gradients 0                      [3]:a     gradients        0   64 B         "
-                      "                    4"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("  5       1                 all_reduce  gradients 0                      [3]:a     gradients        0   64 B         "
+                "                    4"),
+      std::string::npos)
       << text;
 }
 
@@ -143,13 +146,19 @@ TEST(PlanText, PlacementIsAColumn) {
 TEST(PlanText, TransfersAreListed) {
   Plan plan = timed_plan();
   EXPECT_EQ(text_of_plan(plan, false).find("Transfers"), std::string::npos);
-  for (int i = 12; i > 0; --i) plan.transfers.push_back({ExchangeKind::all_gather, concat("w", i), 1024 * i, "data", "Scale_node", "it is read whole"});
+  for (int i = 12; i > 0; --i)
+    plan.transfers.push_back({ExchangeKind::all_gather, concat("w", i), 1024 * i, "data", "Scale_node", "it is read whole"});
   const std::string text = text_of_plan(plan, false), json = json_of(plan);
-  EXPECT_NE(text.find("\nTransfers\n  value  kind        along     bytes  for         reason\n  w12    all_gather  data   12.0 KiB  Scale_node  it is read whole\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nTransfers\n  value  kind        along     bytes  for         reason\n  w12    all_gather  data   12.0 KiB  "
+                      "Scale_node  it is read whole\n"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("  w3 "), std::string::npos);
   EXPECT_EQ(text.find("  w2 "), std::string::npos);
   EXPECT_NE(text.find("and 2 more"), std::string::npos);
-  EXPECT_NE(json.find(R"({"kind":"all_gather","value":"w1","bytes":1024,"axis":"data","node":"Scale_node","reason":"it is read whole"})"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"({"kind":"all_gather","value":"w1","bytes":1024,"axis":"data","node":"Scale_node","reason":"it is read whole"})"),
+            std::string::npos)
+      << json;
 }
 
 TEST(PlanText, JsonHoldsEveryPart) {
@@ -158,8 +167,10 @@ TEST(PlanText, JsonHoldsEveryPart) {
   const std::string json = json_of(plan);
   for (const char* part :
        {R"("model":"a \"name\"\n\u0001 with é and \\xff")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")",
-        R"("name":"tandem.scalars")", R"("exchanges":[{"name":"gradients 0","kind":"all_reduce","devices":[0,1,2])", R"("parts":[{"device":0,"operand")", R"("kind":"slice","host":0,"begin":2)", R"("kind":"all_reduce","exchange":0)", R"("hash":")", R"("waits":[4])", R"("kernel":"fake.Scale")",
-        R"("memory":{"weights":64,"activations":320})", R"("warnings":["device fake:2 has one row"])"})
+        R"("name":"tandem.scalars")", R"("exchanges":[{"name":"gradients 0","kind":"all_reduce","devices":[0,1,2])",
+        R"("parts":[{"device":0,"operand")", R"("kind":"slice","host":0,"begin":2)", R"("kind":"all_reduce","exchange":0)", R"("hash":")",
+        R"("waits":[4])", R"("kernel":"fake.Scale")", R"("memory":{"weights":64,"activations":320})",
+        R"("warnings":["device fake:2 has one row"])"})
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
   EXPECT_EQ(std::count(json.begin(), json.end(), '{'), std::count(json.begin(), json.end(), '}'));
   EXPECT_EQ(json.find(",}"), std::string::npos);
@@ -194,8 +205,8 @@ TEST(PlanText, HtmlDrawsTimeAndMemory) {
   EXPECT_EQ(count(html, "<rect "), boxes) << html;
   EXPECT_EQ(count(html, "</rect>"), boxes);
   EXPECT_EQ(count(html, "<a & b>"), 0);
-  for (const char* part : {"<title>Training plan of &lt;a &amp; b&gt;</title>", "<h2>fake:0, 2 of 5 samples</h2>", "<h2>fake:2, 1 of 5 samples</h2>",
-                           "from Scale_node\n2.00 µs measured", "device fake:2 has one row"})
+  for (const char* part : {"<title>Training plan of &lt;a &amp; b&gt;</title>", "<h2>fake:0, 2 of 5 samples</h2>",
+                           "<h2>fake:2, 1 of 5 samples</h2>", "from Scale_node\n2.00 µs measured", "device fake:2 has one row"})
     EXPECT_NE(html.find(part), std::string::npos) << part << " in " << html;
 }
 

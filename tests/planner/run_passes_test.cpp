@@ -27,7 +27,10 @@ TEST(RunPasses, NamesThePassThatBreaksWhatItPromised) {
   expect_error("pass forget: nothing is updated", [&] { run({.name = "forget", .run = nothing, .gives = {Property::updated}}); });
   expect_error("pass tangle: graph: ", [&] { run({.name = "tangle", .run = tangle}); });
   expect_error("pass early stands before what it needs", [&] { run({.name = "early", .run = nothing, .needs = {Property::loss}}); });
-  EXPECT_EQ(run({.name = "left out", .run = [](Graph, PassContext&) -> Graph { throw 1; }, .when = [](const PassContext&) { return false; }}).nodes.size(), mlp(2).nodes.size());
+  EXPECT_EQ(
+      run({.name = "left out", .run = [](Graph, PassContext&) -> Graph { throw 1; }, .when = [](const PassContext&) { return false; }})
+          .nodes.size(),
+      mlp(2).nodes.size());
 }
 
 struct LeftOut {

@@ -9,16 +9,19 @@ namespace tandem {
 namespace {
 
 // A line for each input and parameter, for each node that somebody reads or that updates, and for each output. A node stands behind its
-// operands, in their order: in which order a pass makes what does not depend on each other is the compiler's affair. Values that nodes give are
-// v0, v1, ...; constants of one element are their number.
+// operands, in their order: in which order a pass makes what does not depend on each other is the compiler's affair. Values that nodes give
+// are v0, v1, ...; constants of one element are their number.
 class Lines {
  public:
   explicit Lines(const Graph& graph) : graph_(graph), names_(graph.values.size()) {
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
       const Value& v = graph.values[i];
-      if (v.kind != ValueKind::activation) names_[i] = v.kind == ValueKind::constant && v.data->elements() == 1 ? text_of(v.data->to_doubles()[0]) : v.name;
+      if (v.kind != ValueKind::activation)
+        names_[i] = v.kind == ValueKind::constant && v.data->elements() == 1 ? text_of(v.data->to_doubles()[0]) : v.name;
       if (v.kind == ValueKind::input) text_ += concat("given ", v.name, ' ', v.type, '\n');
-      if (v.kind == ValueKind::parameter) text_ += concat(v.trainable ? "trained " : "kept ", v.name, ' ', v.type, v.role == ValueRole::plain ? "" : concat(" as ", name_of(v.role)), '\n');
+      if (v.kind == ValueKind::parameter)
+        text_ += concat(v.trainable ? "trained " : "kept ", v.name, ' ', v.type,
+                        v.role == ValueRole::plain ? "" : concat(" as ", name_of(v.role)), '\n');
     }
   }
 
@@ -44,7 +47,8 @@ class Lines {
       if (out.present()) names_[out] = concat('v', number_++);
       outputs += concat(outputs.empty() ? "" : ", ", out.present() ? names_[out] : "-");
     }
-    text_ += concat(outputs, " = ", node.op->name, '(', inputs, ')', node.attributes.empty() ? "" : concat(" {", node.attributes, '}'), '\n');
+    text_ +=
+        concat(outputs, " = ", node.op->name, '(', inputs, ')', node.attributes.empty() ? "" : concat(" {", node.attributes, '}'), '\n');
   }
 
   const Graph& graph_;
@@ -169,7 +173,8 @@ const Row rows[] = {
      [](PassInput& in) {
        static const Plan owner = [] {
          Plan plan;
-         plan.parameters.push_back({.name = "w", .type = {DType::float32, {3, 6}}, .parts = {{.operand = {DType::float32, {3, 6, 1, 1}, {}}}}});
+         plan.parameters.push_back(
+             {.name = "w", .type = {DType::float32, {3, 6}}, .parts = {{.operand = {DType::float32, {3, 6, 1, 1}, {}}}}});
          return plan;
        }();
        in.parameters_of = &owner;
@@ -179,7 +184,8 @@ const Row rows[] = {
      [](PassInput& in) {
        static const Plan owner = [] {
          Plan plan;
-         plan.parameters.push_back({.name = "w", .type = {DType::float32, {3, 6}}, .source = Layout("ba"), .parts = {{.operand = {DType::float32, {6, 3}, {}}}}});
+         plan.parameters.push_back(
+             {.name = "w", .type = {DType::float32, {3, 6}}, .source = Layout("ba"), .parts = {{.operand = {DType::float32, {6, 3}, {}}}}});
          return plan;
        }();
        in.parameters_of = &owner;
@@ -205,7 +211,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, SinglePasses, testing::ValuesIn(rows), [](const a
 TEST(SinglePass, SaysWhatItCannot) {
   PassInput bytes{.options = {}};
   bytes.options.given_bytes["z"] = {.table = std::vector<float>(256)};
-  expect_error("has no input 'z' to be given as bytes", [&] { passed("give_bytes", parse("graph m\ngiven x float32[2]\ngives x"), bytes); });
+  expect_error("has no input 'z' to be given as bytes",
+               [&] { passed("give_bytes", parse("graph m\ngiven x float32[2]\ngives x"), bytes); });
   PassInput frozen;
   frozen.options.trained.freeze = {"bais"};
   expect_error("did you mean 'bias'?", [&] { passed("freeze", parse(normalized), frozen); });

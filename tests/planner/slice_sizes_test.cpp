@@ -37,7 +37,8 @@ TEST(SliceSizes, AreFloorOrCeilingAndSumToTheBatch) {
       const auto sizes = slice_sizes(batch, w);
       const double total = std::accumulate(w.begin(), w.end(), 0.0);
       EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), batch);
-      for (std::size_t i = 0; i < w.size(); ++i) EXPECT_LT(std::abs(static_cast<double>(sizes[i]) - static_cast<double>(batch) * w[i] / total), 1.0);
+      for (std::size_t i = 0; i < w.size(); ++i)
+        EXPECT_LT(std::abs(static_cast<double>(sizes[i]) - static_cast<double>(batch) * w[i] / total), 1.0);
     }
 }
 

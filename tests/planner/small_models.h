@@ -35,9 +35,13 @@ inline PlacementRequest two_devices(const Graph& g) { return by_samples(g, std::
 struct Builder {
   Graph graph;
   unsigned seed = 1;
-  ValueId weight(const std::string& name, Shape shape, float scale) { return graph.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true); }
+  ValueId weight(const std::string& name, Shape shape, float scale) {
+    return graph.add_parameter(name, {DType::float32, shape}, noise(shape, ++seed, scale), true);
+  }
   ValueId node(const std::string& op, std::vector<ValueId> in, Attributes a = {}) {
-    return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), 1, {concat(op, graph.nodes.size())})].outputs[0];
+    return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), 1,
+                                {concat(op, graph.nodes.size())})]
+        .outputs[0];
   }
 };
 
@@ -82,7 +86,8 @@ inline Graph normalized(std::int64_t n) {
   b.graph.name = "normalized";
   const Ints ones{1, 1}, pads{1, 1, 1, 1}, three{3, 3};
   ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 8, 8}});
-  x = b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)}, {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
+  x = b.node("Conv", {x, b.weight("c", {12, 3, 3, 3}, 0.2F)},
+             {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
   const ValueId scale = b.weight("scale", {12}, 0.5F), bias = b.weight("bias", {12}, 0.1F);
   const auto running = [&](const char* name, float value) {
     const std::vector<float> values(12, value);
@@ -101,15 +106,21 @@ inline Graph chain(std::int64_t n) {
   b.graph.name = "chain";
   const auto conv = [&](ValueId x, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
     const std::int64_t pad = kernel / 2;
-    return b.node("Conv", {x, b.weight(concat('c', b.graph.nodes.size()), {out, in, kernel, kernel}, 1 / std::sqrt(static_cast<float>(in * kernel)))},
-                  {{"kernel_shape", Ints{kernel, kernel}}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad, pad, pad}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}});
+    return b.node(
+        "Conv", {x, b.weight(concat('c', b.graph.nodes.size()), {out, in, kernel, kernel}, 1 / std::sqrt(static_cast<float>(in * kernel)))},
+        {{"kernel_shape", Ints{kernel, kernel}},
+         {"strides", Ints{stride, stride}},
+         {"pads", Ints{pad, pad, pad, pad}},
+         {"dilations", Ints{1, 1}},
+         {"group", std::int64_t{1}}});
   };
   const auto norm = [&](ValueId x) {
     const std::int64_t channels = b.graph[x].type.shape[1];
     const std::string number = std::to_string(b.graph.nodes.size());
     const auto filled = [&](const std::string& name, float value, bool trains) {
       const std::vector<float> values(static_cast<std::size_t>(channels), value);
-      return b.graph.add_parameter(name + number, {DType::float32, {channels}}, Tensor::of<float>(Shape{channels}, std::span<const float>(values)), trains);
+      return b.graph.add_parameter(name + number, {DType::float32, {channels}},
+                                   Tensor::of<float>(Shape{channels}, std::span<const float>(values)), trains);
     };
     const ValueId scale = filled("scale", 1, true), bias = b.weight("bias" + number, {channels}, 0.2F);
     return b.node("BatchNormalization", {x, scale, bias, filled("mean", 0, false), filled("variance", 1, false)});
@@ -188,9 +199,12 @@ inline Trained train_by(Plan made, const Backend& backend, Graph (*model)(std::i
     Tensor labels(TensorType{DType::int64, {plan.batch}});
     // A learnable rule: the sign pattern of the first two numbers of each sample.
     const std::int64_t row = shape.elements() / plan.batch;
-    for (std::int64_t i = 0; i < plan.batch; ++i) labels.write<std::int64_t>()[static_cast<std::size_t>(i)] = 2 * (x.values<float>()[static_cast<std::size_t>(i * row)] > 0) + (x.values<float>()[static_cast<std::size_t>(i * row + 1)] > 0);
+    for (std::int64_t i = 0; i < plan.batch; ++i)
+      labels.write<std::int64_t>()[static_cast<std::size_t>(i)] =
+          2 * (x.values<float>()[static_cast<std::size_t>(i * row)] > 0) + (x.values<float>()[static_cast<std::size_t>(i * row + 1)] > 0);
     std::vector<const std::byte*> in;
-    for (const HostInput& h : plan.inputs) in.push_back(h.name == "x" ? x.bytes().data() : h.name == "labels" ? labels.bytes().data() : nullptr);
+    for (const HostInput& h : plan.inputs)
+      in.push_back(h.name == "x" ? x.bytes().data() : h.name == "labels" ? labels.bytes().data() : nullptr);
     std::vector<std::vector<float>> out;
     std::vector<std::byte*> pointers;
     for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * plan.devices.size());
@@ -217,13 +231,16 @@ inline Trained train_on(const Backend& backend, Graph (*model)(std::int64_t), co
   return train_by(compile(model, o, backends), backend, model, steps, rate);
 }
 
-inline Trained train(Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) { return train_on(cpu_backend(), model, o, steps, rate); }
+inline Trained train(Graph (*model)(std::int64_t), const CompileOptions& o, int steps, double rate) {
+  return train_on(cpu_backend(), model, o, steps, rate);
+}
 
 // Says what a step gains by, as a GPU's backend: convolutions that sum what they write and perhaps normalize what they read,
 // where all channels come in eights.
 inline bool chains(const KernelRequest& r) {
   const auto eights = [](const Operand& o) { return !o.present() || o.shape.rank() < 2 || (o.shape[1] % 8 == 0); };
-  return r.op == "BatchNormalizationTraining" || (r.op.starts_with("Conv") && r.attributes->integer("group", 1) == 1 && eights(r.inputs[0]) && eights(r.outputs[0]));
+  return r.op == "BatchNormalizationTraining" ||
+         (r.op.starts_with("Conv") && r.attributes->integer("group", 1) == 1 && eights(r.inputs[0]) && eights(r.outputs[0]));
 }
 
 // The CPU's own backend, which gains by what it is told.
@@ -242,7 +259,9 @@ class AskedCpu final : public Backend {
   DeviceModel model(int index, int devices_in_use) const override { return cpu_.model(index, devices_in_use); }
   std::vector<KernelRow> rows() const override { return cpu_.rows(); }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override { return cpu_.describe(request); }
-  Timing measure(const KernelDescription& d, const KernelOptions& o) const override { return seconds ? Timing{seconds(d)} : cpu_.measure(d, o); }
+  Timing measure(const KernelDescription& d, const KernelOptions& o) const override {
+    return seconds ? Timing{seconds(d)} : cpu_.measure(d, o);
+  }
   std::unique_ptr<Device> open(int index, const KernelOptions& o) const override { return cpu_.open(index, o); }
 
  private:
@@ -251,11 +270,13 @@ class AskedCpu final : public Backend {
 
 // Equal to what float32 rounds in a few steps.
 inline void expect_close(const Trained& got, const Trained& wanted) {
-  for (std::size_t s = 0; s < wanted.losses.size(); ++s) EXPECT_NEAR(got.losses[s], wanted.losses[s], 1e-4F * wanted.losses[0]) << "step " << s;
+  for (std::size_t s = 0; s < wanted.losses.size(); ++s)
+    EXPECT_NEAR(got.losses[s], wanted.losses[s], 1e-4F * wanted.losses[0]) << "step " << s;
   for (std::size_t p = 0; p < wanted.replicas[0].size(); ++p) {
     const auto a = got.replicas[0][p].tensor.values<float>(), b = wanted.replicas[0][p].tensor.values<float>();
     ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-3F * std::max(1.0F, std::fabs(b[i]))) << wanted.replicas[0][p].name;
+    for (std::size_t i = 0; i < b.size(); ++i)
+      EXPECT_NEAR(a[i], b[i], 1e-3F * std::max(1.0F, std::fabs(b[i]))) << wanted.replicas[0][p].name;
   }
 }
 

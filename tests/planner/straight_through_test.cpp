@@ -11,7 +11,10 @@ namespace {
 struct Network : small_models::Builder {
   ValueId x = graph.add_input("x", {DType::float32, {2, 3, 8}}), z = graph.add_input("z", {DType::float32, {2, 3, 8}});
   ValueId rounded = node("Round", {x});
-  ValueId code() { return node("Gather", {weight("book", {8, 8}, 1), node("ArgMax", {x}, {{"axis", std::int64_t{2}}, {"keepdims", std::int64_t{0}}})}, {{"axis", std::int64_t{0}}}); }
+  ValueId code() {
+    return node("Gather", {weight("book", {8, 8}, 1), node("ArgMax", {x}, {{"axis", std::int64_t{2}}, {"keepdims", std::int64_t{0}}})},
+                {{"axis", std::int64_t{0}}});
+  }
   ValueId past(ValueId y, ValueId of) { return node("Add", {of, node("Sub", {y, of})}); }
   ValueId together(ValueId y, ValueId of) { return node("Sub", {node("Add", {of, y}), of}); }
 };
@@ -51,7 +54,8 @@ TEST_P(StraightThrough, IsFound) {
   if (stays) return;
   const ValueId x = got.inputs[0], dx = differentiate(got, got.outputs[0], std::span(&x, 1))[0];
   EXPECT_TRUE(dx.present());
-  EXPECT_EQ(GetParam().expected.find("Tanh") != std::string::npos, test::expression(got, dx).find("TanhBackward") != std::string::npos) << test::expression(got, dx);
+  EXPECT_EQ(GetParam().expected.find("Tanh") != std::string::npos, test::expression(got, dx).find("TanhBackward") != std::string::npos)
+      << test::expression(got, dx);
   const Graph left = passed("drop_straight_through", got);
   EXPECT_EQ(test::expression(left, left.outputs[0]).find("StraightThrough"), std::string::npos);
 }

@@ -14,14 +14,17 @@ struct Network {
   ValueId node(const char* op, std::vector<ValueId> in, Attributes a = {}, int outputs = 1) {
     return graph[graph.add_node(internal_operator(op), concat(op, graph.nodes.size()), std::move(a), std::move(in), outputs)].outputs[0];
   }
-  ValueId parameter(const std::string& name, Shape shape) { return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true); }
+  ValueId parameter(const std::string& name, Shape shape) {
+    return graph.add_parameter(name, {DType::float32, shape}, Tensor(TensorType{DType::float32, shape}), true);
+  }
   ValueId conv(ValueId v, Attributes a = {}, std::int64_t channels = 16) {
     const std::int64_t group = a.integer("group", 1);
     return node("Conv", {v, parameter(concat('w', graph.nodes.size()), {channels, graph[v].type.shape[1] / group, 1, 1})}, std::move(a));
   }
   ValueId norm(ValueId v) {
     const std::int64_t channels = graph[v].type.shape[1];
-    return node("BatchNormalizationTraining", {v, parameter(concat('s', graph.nodes.size()), {channels}), parameter(concat('b', graph.nodes.size()), {channels})}, {}, 4);
+    return node("BatchNormalizationTraining",
+                {v, parameter(concat('s', graph.nodes.size()), {channels}), parameter(concat('b', graph.nodes.size()), {channels})}, {}, 4);
   }
 };
 
@@ -31,7 +34,8 @@ struct Row {
   ValueId (*output)(Network&);
   std::string expected;
 };
-const std::string sums = "BatchNormalizationTraining(Conv(x, w0), s1, b1, -, Conv:1(x, w0), Conv:2(x, w0))", apart = "BatchNormalizationTraining(Conv(x, w0), s1, b1)";
+const std::string sums = "BatchNormalizationTraining(Conv(x, w0), s1, b1, -, Conv:1(x, w0), Conv:2(x, w0))",
+                  apart = "BatchNormalizationTraining(Conv(x, w0), s1, b1)";
 const Fuses all = small_models::chains, none = [](const KernelRequest&) { return false; };
 const Fuses only_the_convolution = [](const KernelRequest& r) { return r.op == "Conv"; };
 const Row rows[] = {

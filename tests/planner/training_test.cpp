@@ -6,7 +6,8 @@ namespace {
 
 using namespace small_models;
 
-Trained train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<double>& weights, int steps, std::string optimizer = "sgd", double rate = 0.05, bool synchronize = false) {
+Trained train(Graph (*model)(std::int64_t), std::int64_t batch, const std::vector<double>& weights, int steps,
+              std::string optimizer = "sgd", double rate = 0.05, bool synchronize = false) {
   CompileOptions o = options_for(batch, weights);
   o.synchronize_batch_norm = synchronize;
   o.optimizer = optimizer_defaults(optimizer);
@@ -27,7 +28,8 @@ TEST(Training, DevicesTrainAsOneDoes) {
     for (const std::vector<double>& weights : {std::vector<double>{1, 1}, {3, 1}, {1, 1, 1, 1}, {1, 0, 2}}) {
       const Trained many = train(m.graph, 10, weights, 50);
       for (std::size_t s = 0; s < one.losses.size(); ++s)
-        ASSERT_NEAR(many.losses[s], one.losses[s], 1e-4F * std::abs(one.losses[s])) << m.name << " on " << weights.size() << " devices, step " << s;
+        ASSERT_NEAR(many.losses[s], one.losses[s], 1e-4F * std::abs(one.losses[s]))
+            << m.name << " on " << weights.size() << " devices, step " << s;
       for (std::size_t d = 1; d < many.replicas.size(); ++d) expect_same_bits(many.replicas[0], many.replicas[d]);
     }
   }
@@ -42,7 +44,8 @@ TEST(Training, SynchronizedBatchNormalizationTrainsAsOneDevice) {
     for (std::size_t d = 1; d < many.replicas.size(); ++d) expect_same_bits(many.replicas[0], many.replicas[d]);
     for (std::size_t i = 0; i < one.replicas[0].size(); ++i)
       for (std::size_t k = 0; k < static_cast<std::size_t>(one.replicas[0][i].tensor.elements()); ++k)
-        ASSERT_NEAR(many.replicas[0][i].tensor.values<float>()[k], one.replicas[0][i].tensor.values<float>()[k], 2e-3F) << one.replicas[0][i].name;
+        ASSERT_NEAR(many.replicas[0][i].tensor.values<float>()[k], one.replicas[0][i].tensor.values<float>()[k], 2e-3F)
+            << one.replicas[0][i].name;
   }
   // Each replica's own statistics give another result: the option is what makes the difference.
   EXPECT_GT(std::abs(train(normalized, 10, {3, 1}, 30).losses.back() - one.losses.back()), 1e-3F * one.losses.back());

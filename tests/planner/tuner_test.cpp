@@ -23,7 +23,9 @@ class Listed final : public Backend {
   int device_count() const override { return 1; }
   DeviceModel model(int, int) const override { return {}; }
   std::vector<KernelRow> rows() const override { return {}; }
-  std::vector<KernelDescription> describe(const KernelRequest& request) const override { return std::vector<KernelDescription>(request.timed ? 4 : 1); }
+  std::vector<KernelDescription> describe(const KernelRequest& request) const override {
+    return std::vector<KernelDescription>(request.timed ? 4 : 1);
+  }
   std::unique_ptr<Device> open(int, const KernelOptions&) const override { return nullptr; }
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec&) const override { return nullptr; }
   Timing measure(const KernelDescription&, const KernelOptions&) const override {
@@ -222,7 +224,8 @@ TEST_F(TunerFile, TimesOfDevicesThatTakeTurnsAreAsManyTimesLonger) {
 TEST(Tuner, AsksForSecondChoicesOnlyToTimeThem) {
   const Listed backend({});
   const Attributes none;
-  for (const bool measures : {false, true}) EXPECT_EQ(Tuner(backend, measures, "").describe({"Relu", &none, {}, {}, {}, {}}).size(), measures ? 4U : 1U);
+  for (const bool measures : {false, true})
+    EXPECT_EQ(Tuner(backend, measures, "").describe({"Relu", &none, {}, {}, {}, {}}).size(), measures ? 4U : 1U);
 }
 
 TEST_F(TunerFile, WithoutMeasuringOrAFileNothingIsWritten) {

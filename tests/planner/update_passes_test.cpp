@@ -80,8 +80,10 @@ TEST(RunningVariances, FollowTheDeviation) {
     Graph g;
     GraphBuilder b(g, "n", {});
     const auto parameter = [&](const char* name) { return g.add_parameter(name, {f, {3}}, Tensor(TensorType{f, {3}}), false); };
-    const std::vector<ValueId> y = b.emit("BatchNormalizationTraining", {g.add_input("x", {f, {2, 3}}), parameter("scale"), parameter("bias")}, {{"epsilon", 0.5F}}, 4);
-    for (const int i : {1, 2}) b.emit("RunningStatistics", {parameter(i == 1 ? "mean" : "variance"), y[static_cast<std::size_t>(i)]}, {{"momentum", 0.25F}});
+    const std::vector<ValueId> y = b.emit("BatchNormalizationTraining",
+                                          {g.add_input("x", {f, {2, 3}}), parameter("scale"), parameter("bias")}, {{"epsilon", 0.5F}}, 4);
+    for (const int i : {1, 2})
+      b.emit("RunningStatistics", {parameter(i == 1 ? "mean" : "variance"), y[static_cast<std::size_t>(i)]}, {{"momentum", 0.25F}});
     g.outputs = {y[0]};
     if (read) g.outputs.emplace_back(y[2]);
     const Graph got = passed("running_variances", g, {.fuses = [](const KernelRequest& r) { return r.attributes->has("inverse"); }});
@@ -116,7 +118,8 @@ TEST(NarrowUpdates, ReadAndWriteSixteenBits) {
 
   // An update that writes no copy still reads 16 bits.
   const auto reads = [](const KernelRequest& r) { return !r.attributes->has("copies"); };
-  EXPECT_EQ(operators_of(passed("append_updates", passed("narrow_updates", g, {.fuses = reads}))), (Names{"Cast", "Neg", "Neg", "SgdUpdate"}));
+  EXPECT_EQ(operators_of(passed("append_updates", passed("narrow_updates", g, {.fuses = reads}))),
+            (Names{"Cast", "Neg", "Neg", "SgdUpdate"}));
   EXPECT_EQ(print(passed("narrow_updates", g)), print(g));
 }
 

@@ -10,7 +10,8 @@
 namespace tandem::test {
 namespace {
 
-// Device 0 sends x [2,3] to device 1, which sends it on to device 2 and back to device 0. Exchanges: 0 "there" 0→1, 1 "on" 1→2, 2 "back" 1→0.
+// Device 0 sends x [2,3] to device 1, which sends it on to device 2 and back to device 0. Exchanges: 0 "there" 0→1, 1 "on" 1→2, 2 "back"
+// 1→0.
 // Steps of device 0: 0 slice, 1 send, 2 receive; of 1: 0 receive, 1 send on, 2 send back; of 2: 0 receive.
 Plan chain() {
   Plan plan;
@@ -47,7 +48,8 @@ Plan parted() {
                     {.kind = ExchangeKind::broadcast, .name = "spread", .devices = {0, 1}, .elements = 9}};
   for (int i = 0; i < 2; ++i) {
     DeviceBuilder d(i, i, i + 1);
-    const BufferId part = d.floats("part", {i + 1, 3}), whole = d.floats("whole", {3, 3}), sum = d.floats("sum", {2 - i, 3}), given = d.floats("given", {3, 3});
+    const BufferId part = d.floats("part", {i + 1, 3}), whole = d.floats("whole", {3, 3}), sum = d.floats("sum", {2 - i, 3}),
+                   given = d.floats("given", {3, 3});
     const StepId in = d.slice(0, part, i);
     const StepId gathered = d.exchange(0, {part}, {whole}, {in});
     d.exchange(1, {whole}, {sum}, {gathered});
@@ -64,11 +66,13 @@ Plan swapped() {
   plan.model = "swapped";
   plan.batch = 12;
   plan.inputs = {{"x", {DType::float32, {12, 1}}, true}};
-  plan.exchanges = {{.kind = ExchangeKind::all_to_all, .name = "swap", .devices = {0, 1}, .elements = 12}, {.kind = ExchangeKind::reduce, .name = "collect", .devices = {0, 1}, .elements = 3}};
+  plan.exchanges = {{.kind = ExchangeKind::all_to_all, .name = "swap", .devices = {0, 1}, .elements = 12},
+                    {.kind = ExchangeKind::reduce, .name = "collect", .devices = {0, 1}, .elements = 3}};
   for (int i = 0; i < 2; ++i) {
     const std::int64_t gives = i == 0 ? 8 : 4, gets = i == 0 ? 3 : 9;
     DeviceBuilder d(i, i == 0 ? 0 : 8, gives);
-    const BufferId given = d.floats("given", {gives, 1}), got = d.floats("got", {gets, 1}), addend = d.alias("addend", got, {DType::float32, {3, 1}, Layout::row_major(2)});
+    const BufferId given = d.floats("given", {gives, 1}), got = d.floats("got", {gets, 1}),
+                   addend = d.alias("addend", got, {DType::float32, {3, 1}, Layout::row_major(2)});
     const StepId swap = d.exchange(0, {given}, {got}, {d.slice(0, given, i == 0 ? 0 : 8)});
     d.exchange(1, {addend}, i == 0 ? std::vector<BufferId>{d.floats("sum", {3, 1})} : std::vector<BufferId>{}, {swap});
     plan.devices.push_back(d.done());
@@ -150,7 +154,11 @@ TEST(VerifyExchanges, WantsOneOrderOnAllStreams) {
     verify(plan);
     ADD_FAILURE() << "passed";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("fake:0: step 5 (all_reduce) waits in exchange 0 'gradients 0' (all_reduce) for fake:1, which waits in exchange 1 'more'"), std::string::npos) << e.what();
+    EXPECT_NE(
+        std::string(e.what()).find(
+            "fake:0: step 5 (all_reduce) waits in exchange 0 'gradients 0' (all_reduce) for fake:1, which waits in exchange 1 'more'"),
+        std::string::npos)
+        << e.what();
   }
 }
 

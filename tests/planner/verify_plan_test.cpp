@@ -83,7 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"staged_in_too_little",
             [](Plan& p) {
               p = linear_plan({9}, 3, true);
-              p.devices[0].buffers.push_back({.name = "little", .operand = {DType::float32, {1}, Layout("a")}, .arena = ArenaKind::staging, .bytes = 64});
+              p.devices[0].buffers.push_back(
+                  {.name = "little", .operand = {DType::float32, {1}, Layout("a")}, .arena = ArenaKind::staging, .bytes = 64});
               p.devices[0].steps[0].workspace = {9};
             },
             "slice) of 108 bytes on stream 0 comes by way of buffer 9 'little' of 64 bytes"},
@@ -208,7 +209,8 @@ TEST_P(Launch, IsWhatItsOperatorSays) {
   const LaunchRow& row = GetParam();
   DeviceBuilder d(0, 0, 1);
   std::vector<BufferId> inputs;
-  for (const Shape& s : row.inputs) inputs.push_back(s.rank() == 0 ? BufferId{} : d.constant("in", Tensor(TensorType{DType::float32, s}), Layout::row_major(s.rank())));
+  for (const Shape& s : row.inputs)
+    inputs.push_back(s.rank() == 0 ? BufferId{} : d.constant("in", Tensor(TensorType{DType::float32, s}), Layout::row_major(s.rank())));
   d.launch(row.op, inputs, {d.floats("out", row.output)}, row.attributes);
   Plan plan;
   plan.batch = 1;

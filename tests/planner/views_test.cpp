@@ -32,7 +32,10 @@ TEST(Views, TransposeSharesMemory) {
     std::string tag;
     Ints perm;
   };
-  const std::vector<Row> rows = {{{2, 3, 4, 5}, "abcd", {0, 2, 3, 1}}, {{2, 3, 4, 5}, "acdb", {0, 3, 1, 2}}, {{2, 16, 4, 5}, "aBcd8b", {1, 0, 3, 2}}, {{6, 4}, "ba", {1, 0}}};
+  const std::vector<Row> rows = {{{2, 3, 4, 5}, "abcd", {0, 2, 3, 1}},
+                                 {{2, 3, 4, 5}, "acdb", {0, 3, 1, 2}},
+                                 {{2, 16, 4, 5}, "aBcd8b", {1, 0, 3, 2}},
+                                 {{6, 4}, "ba", {1, 0}}};
   for (const Row& row : rows) {
     Shape to = row.shape;
     for (std::size_t i = 0; i < row.perm.size(); ++i) to.dims[i] = row.shape[static_cast<int>(row.perm[i])];

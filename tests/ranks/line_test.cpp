@@ -104,7 +104,8 @@ std::array<std::string, 2> sum_over(BadLine& line, std::vector<float> (&values)[
 }
 
 TEST(RankLine, EveryBitThatIsTurnedOverIsToldWithItsRanks) {
-  const std::string up = "what rank 0 sent to rank 1 was damaged on the way: its checksum differs", down = "what rank 1 sent to rank 0 was damaged on the way: its checksum differs";
+  const std::string up = "what rank 0 sent to rank 1 was damaged on the way: its checksum differs",
+                    down = "what rank 1 sent to rank 0 was damaged on the way: its checksum differs";
   constexpr std::int64_t call = 24 + 4, sums = 4 * 5 + 4;  // bytes, with their checksums
   const auto run = [](BadLine::Flip flip) {
     BadLine line(flip);
@@ -115,7 +116,8 @@ TEST(RankLine, EveryBitThatIsTurnedOverIsToldWithItsRanks) {
   for (std::int64_t byte = 0; byte < call + sums; ++byte)
     EXPECT_EQ(run({true, 8 * byte + byte % 8}), (std::array{up, up})) << "byte " << byte << " on the way up";
   for (std::int64_t byte = 0; byte < sums; ++byte)
-    EXPECT_EQ(run({false, 8 * byte + byte % 8})[0], down) << "byte " << byte << " on the way down";  // rank 1 may have returned: it hears of it later
+    // rank 1 may have returned: it hears of it later
+    EXPECT_EQ(run({false, 8 * byte + byte % 8})[0], down) << "byte " << byte << " on the way down";
 }
 
 TEST(RankLine, DamageInTheMidstOfMuchIsTold) {

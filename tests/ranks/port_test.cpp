@@ -40,7 +40,9 @@ struct Strangers {
     return lines.back();
   }
   // As a rank does that has this secret.
-  Introduction::End say(const std::string& address, const Hello& hello, const std::string& secret = "") { return talk(come(address), hello, secret); }
+  Introduction::End say(const std::string& address, const Hello& hello, const std::string& secret = "") {
+    return talk(come(address), hello, secret);
+  }
   static Introduction::End talk(const Socket& line, const Hello& hello, const std::string& secret = "") {
     Introduction introduction(secret, hello);
     introduction.open(line, seconds_from_now(1));
@@ -103,10 +105,12 @@ TEST_P(RankPort, IsKeptForRanks) {
       const std::lock_guard hold(lock);
       notes += text + "\n";
     };
-    std::thread first([&] { failures[0] = meet({.rank = 0, .ranks = 2, .address = address.text(), .timeout_seconds = long_time, .note = note}); });
+    std::thread first(
+        [&] { failures[0] = meet({.rank = 0, .ranks = 2, .address = address.text(), .timeout_seconds = long_time, .note = note}); });
     Strangers strangers;
     GetParam().come(strangers, address.text());
-    const double took = seconds_of([&] { failures[1] = meet({.rank = 1, .ranks = 2, .address = address.text(), .timeout_seconds = long_time}); });
+    const double took =
+        seconds_of([&] { failures[1] = meet({.rank = 1, .ranks = 2, .address = address.text(), .timeout_seconds = long_time}); });
     first.join();
     EXPECT_EQ(failures[0] + failures[1], "");
     EXPECT_LT(took, 5);
@@ -196,7 +200,8 @@ TEST(RankPort, ListensAtItsAddressAlone) {
   const std::string address = "127.0.0.2:" + listen_beside({"127.0.0.2", "0"}, "127.0.0.2", 0).second;
   Greeting greetings[3];
   std::vector<std::thread> ranks;
-  for (int r = 0; r < 3; ++r) ranks.emplace_back([&, r] { greetings[r] = greet({.rank = r, .ranks = 3, .address = address, .timeout_seconds = long_time}); });
+  for (int r = 0; r < 3; ++r)
+    ranks.emplace_back([&, r] { greetings[r] = greet({.rank = r, .ranks = 3, .address = address, .timeout_seconds = long_time}); });
   for (std::thread& t : ranks) t.join();
   for (const Greeting& g : greetings) {
     EXPECT_TRUE(is_loopback(own_host(g.door))) << own_host(g.door);
@@ -260,7 +265,8 @@ TEST(RankPort, OnOneMachineIsItsUsersAlone) {
   std::string failures[2];
   std::atomic<bool> sent_away = false;
   std::thread first([&] {
-    failures[0] = meet({.rank = 0, .ranks = 2, .address = address, .timeout_seconds = long_time, .note = [&](const std::string&) { sent_away = true; }});
+    failures[0] = meet(
+        {.rank = 0, .ranks = 2, .address = address, .timeout_seconds = long_time, .note = [&](const std::string&) { sent_away = true; }});
   });
   for (int i = 0; i < 5000 && !sent_away; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   failures[1] = meet({.rank = 1, .ranks = 2, .address = address, .timeout_seconds = long_time});

@@ -102,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, WorldSums,
                                          Row{3, 3, 40001}, Row{5, 1, 3}, Row{3, 1, 300007, true}, Row{3, 1, 70001, false, ExchangeKind::all_max}, Row{2, 3, 5000, false, ExchangeKind::all_max}),
                          [](const auto& info) {
                            const Row& r = info.param;
-                           return concat(r.ranks, "_ranks_of_", r.devices, r.kind == ExchangeKind::all_max ? "_largest_" : "_sum_", r.elements, r.tcp ? "_by_tcp" : "");
+                           return concat(r.ranks, "_ranks_of_", r.devices, r.kind == ExchangeKind::all_max ? "_largest_" : "_sum_",
+                                         r.elements, r.tcp ? "_by_tcp" : "");
                          });
 
 TEST(World, GathersBroadcastsAndAsks) {

@@ -60,7 +60,8 @@ TEST(CpuStep, TimedStepByStepItComputesTheSame) {
   const auto seconds = timed.session.run_timed(0, timed.inputs, timed.outputs, {.learning_rate = 0.01, .step = 1});
   EXPECT_EQ(timed.room, whole.room);
   const auto want = whole.session.parameters(1), got = timed.session.parameters(1);
-  for (std::size_t p = 0; p < want.size(); ++p) EXPECT_TRUE(std::ranges::equal(got[p].tensor.bytes(), want[p].tensor.bytes())) << want[p].name;
+  for (std::size_t p = 0; p < want.size(); ++p)
+    EXPECT_TRUE(std::ranges::equal(got[p].tensor.bytes(), want[p].tensor.bytes())) << want[p].name;
   ASSERT_EQ(seconds.size(), 2u);
   for (std::size_t d = 0; d < 2; ++d) {
     const std::vector<Step>& steps = timed.session.plan().devices[d].steps;

@@ -38,9 +38,12 @@ Plan parted_plan() {
   plan.outputs = {{"y", type, Combine::rows}, {"z", type, Combine::rows}};
   plan.exchanges = {{.kind = ExchangeKind::all_gather, .name = "y", .devices = {0, 1}, .elements = 8}};
   const auto vector = [](std::int64_t n) { return Operand{DType::float32, {n}, Layout("a")}; };
-  plan.parameters = {{.name = "w", .type = {DType::float32, {4}}, .parts = {{0, vector(1), 0, 0, 0}, {1, vector(3), 0, 0, 1}}, .trainable = true},
-                     {.name = "v", .type = {DType::float32, {4}}, .parts = {{1, vector(4), 64}}},
-                     {.name = "m", .type = {DType::float32, {2, 3}}, .parts = {{0, {DType::float32, {2, 1}, Layout("ab")}, 64, 1, 0}, {1, {DType::float32, {2, 2}, Layout("ba")}, 128, 1, 1}}}};
+  plan.parameters = {
+      {.name = "w", .type = {DType::float32, {4}}, .parts = {{0, vector(1), 0, 0, 0}, {1, vector(3), 0, 0, 1}}, .trainable = true},
+      {.name = "v", .type = {DType::float32, {4}}, .parts = {{1, vector(4), 64}}},
+      {.name = "m",
+       .type = {DType::float32, {2, 3}},
+       .parts = {{0, {DType::float32, {2, 1}, Layout("ab")}, 64, 1, 0}, {1, {DType::float32, {2, 2}, Layout("ba")}, 128, 1, 1}}}};
   for (int i = 0; i < 2; ++i) {
     const std::int64_t columns = i == 0 ? 1 : 3;
     DeviceBuilder d(i, 0, 2);
@@ -48,7 +51,8 @@ Plan parted_plan() {
     const BufferId v = i == 1 ? d.buffer("v", vector(4), ArenaKind::parameters) : BufferId{};
     d.buffer("m", plan.parameters[2].parts[static_cast<std::size_t>(i)].operand, ArenaKind::parameters);
     // Columns are outermost in memory, so that those of one device lie behind those of the other.
-    const BufferId part = d.buffer("y part", {DType::float32, {2, columns}, Layout("ba")}), whole = d.buffer("y", {DType::float32, {2, 4}, Layout("ba")});
+    const BufferId part = d.buffer("y part", {DType::float32, {2, columns}, Layout("ba")}),
+                   whole = d.buffer("y", {DType::float32, {2, 4}, Layout("ba")});
     const BufferId out = d.floats("out", {2, 4}), grown = d.alias("w'", w, vector(columns));
     d.slice(0, x);
     const StepId computed = d.launch("Columns", {x, w}, {part}, {{"begin", std::int64_t{i}}});
@@ -86,7 +90,9 @@ TEST(PartedSession, PutsValuesAndParametersTogether) {
   add_functions(fake);
   const Backend* backends[] = {&fake};
   Session session(parted_plan(), backends);
-  session.set_parameters(std::vector<NamedTensor>{{"w", Tensor::of<float>({4}, {1, 2, 3, 4})}, {"v", Tensor::of<float>({4}, {1, 10, 100, 1000})}, {"m", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}});
+  session.set_parameters(std::vector<NamedTensor>{{"w", Tensor::of<float>({4}, {1, 2, 3, 4})},
+                                                  {"v", Tensor::of<float>({4}, {1, 10, 100, 1000})},
+                                                  {"m", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}});
   std::vector<float> w{1, 2, 3, 4};
   for (int round = 0; round < 20; ++round) {
     const std::vector<float> x = numbers(2, 4);
@@ -146,7 +152,8 @@ TEST(PartedSession, AFailureOfOneDeviceIsNamed) {
   const std::vector<float> x = numbers(2, 4);
   const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data())};
   std::byte* outputs[] = {nullptr, nullptr};
-  EXPECT_TRUE(contains(failure([&] { session.run(0, inputs, outputs, {}); }), "fake:1: step 1 (Columns, fake.Columns, from 'Columns_node'): no columns today"));
+  EXPECT_TRUE(contains(failure([&] { session.run(0, inputs, outputs, {}); }),
+                       "fake:1: step 1 (Columns, fake.Columns, from 'Columns_node'): no columns today"));
 }
 
 }  // namespace

@@ -86,7 +86,8 @@ class FakeBackend final : public Backend {
   bool captures = false;                                                                                 // its devices capture steps
   bool queues = false;                    // stream 0 is a queue like the others, as on a GPU
   std::function<void(Transfer)> transfers;  // called on the stream before each copy
-  mutable std::atomic<int> summed_steps = 0;                                                             // begun by the ranks of a group that is captured
+  // begun by the ranks of a group that is captured
+  mutable std::atomic<int> summed_steps = 0;
   mutable std::atomic<int> replays = 0;                                                                            // of captured steps
   mutable std::vector<std::vector<GuardedMemory>> memory = std::vector<std::vector<GuardedMemory>>(16);  // by device, as allocated
 
@@ -117,7 +118,8 @@ class FakeBackend final : public Backend {
   }
   bool is_pinned(const std::byte* address) const {
     const std::scoped_lock hold(lock);
-    return std::any_of(pinned.begin(), pinned.end(), [&](const GuardedMemory& m) { return address >= m.data() && address < m.data() + m.size(); });
+    return std::any_of(pinned.begin(), pinned.end(),
+                       [&](const GuardedMemory& m) { return address >= m.data() && address < m.data() + m.size(); });
   }
   void load(const Kernel& kernel) const {
     const std::scoped_lock hold(lock);
@@ -158,7 +160,9 @@ class FakeBackend final : public Backend {
 class SumKernel final : public Kernel {
  public:
   SumKernel(std::unique_ptr<Kernel> kernel, std::atomic<int>& under_way) : kernel_(std::move(kernel)), under_way_(under_way) {}
-  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override { kernel_->bind(inputs, outputs, workspace); }
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
+    kernel_->bind(inputs, outputs, workspace);
+  }
   void launched() { ++under_way_; }
   void run(StreamHandle stream) override {
     struct End {
@@ -177,8 +181,13 @@ class SumKernel final : public Kernel {
 class FakeGroup final : public CollectiveGroup {
  public:
   FakeGroup(const FakeBackend& backend, std::unique_ptr<CollectiveGroup> group, const GroupSpec& spec)
-      : backend_(backend), group_(std::move(group)), first_(spec.first_rank), meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, backend.timeout_seconds) {}
-  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override { return std::make_unique<SumKernel>(group_->make(spec, rank), backend_.sums_under_way); }
+      : backend_(backend),
+        group_(std::move(group)),
+        first_(spec.first_rank),
+        meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, backend.timeout_seconds) {}
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override {
+    return std::make_unique<SumKernel>(group_->make(spec, rank), backend_.sums_under_way);
+  }
   void abort(const std::string& reason) override {
     meeting_.abort(reason);
     group_->abort(reason);
@@ -230,7 +239,12 @@ struct Capture {
 class CapturingStream final : public Stream {
  public:
   CapturingStream(std::unique_ptr<Stream> stream, const FakeBackend& backend, Capture& capture)
-      : stream_(std::move(stream)), backend_(backend), capture_(capture), in_(backend, Transfer::in), out_(backend, Transfer::out), on_device_(backend, Transfer::on_device) {}
+      : stream_(std::move(stream)),
+        backend_(backend),
+        capture_(capture),
+        in_(backend, Transfer::in),
+        out_(backend, Transfer::out),
+        on_device_(backend, Transfer::on_device) {}
   void launch(Kernel& kernel) override {
     if (capture_.open) return capture_.queued.push_back({.kernel = &kernel});
     if (auto* sum = dynamic_cast<SumKernel*>(&kernel))
@@ -239,9 +253,15 @@ class CapturingStream final : public Stream {
       backend_.load(kernel);
     stream_->launch(kernel);
   }
-  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override { transfer({nullptr, Transfer::in, device, host, bytes}); }
-  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override { transfer({nullptr, Transfer::out, host, device, bytes}); }
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override { transfer({nullptr, Transfer::on_device, to, from, bytes}); }
+  void copy_in(std::byte* device, const std::byte* host, std::int64_t bytes) override {
+    transfer({nullptr, Transfer::in, device, host, bytes});
+  }
+  void copy_out(std::byte* host, const std::byte* device, std::int64_t bytes) override {
+    transfer({nullptr, Transfer::out, host, device, bytes});
+  }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    transfer({nullptr, Transfer::on_device, to, from, bytes});
+  }
   void fill(std::byte* device, std::byte value, std::int64_t bytes) override {
     if (capture_.open) fail(ExitCode::device, "fill during a capture");
     stream_->fill(device, value, bytes);

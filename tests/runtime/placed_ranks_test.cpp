@@ -43,7 +43,9 @@ PlacementRequest stages(int first, int second) {
 // Each stage by its samples on two devices.
 PlacementRequest stages_by_samples(std::vector<int> first, std::vector<int> second) {
   const std::vector<MeshAxis> axes{{"data", {2, 1}}};
-  return {.groups = {{"first", axes, std::move(first)}, {"second", axes, std::move(second)}}, .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}}, .values = {{"x", {half}}}};
+  return {.groups = {{"first", axes, std::move(first)}, {"second", axes, std::move(second)}},
+          .nodes = {{"Gemm0", 0}, {"Relu1", 0}, {"Gemm2", 1}},
+          .values = {{"x", {half}}}};
 }
 
 class PlacedRanks : public testing::TestWithParam<Row> {};

@@ -66,7 +66,11 @@ class DeviceBuilder {
                 .origin = {op + "_node"}});
   }
   StepId exchange(int number, std::vector<BufferId> inputs, std::vector<BufferId> outputs, std::vector<StepId> waits = {}) {
-    return add({.what = ExchangeStep{{number}}, .inputs = std::move(inputs), .outputs = std::move(outputs), .stream = 1, .waits = std::move(waits)});
+    return add({.what = ExchangeStep{{number}},
+                .inputs = std::move(inputs),
+                .outputs = std::move(outputs),
+                .stream = 1,
+                .waits = std::move(waits)});
   }
   Step& last() { return d_.steps.back(); }
   DevicePlan& device() { return d_; }
@@ -112,7 +116,8 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
   plan.inputs = {{"x", {DType::float32, {plan.batch, columns}}, true},
                  {"tandem.scalars", {DType::float32, {16}}, false, ValueRole::step_state, std::string(step_scalars)},
                  {"tandem.random", {DType::int64, {4}}, false, ValueRole::step_state, std::string(step_random)}};
-  plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum, static_cast<int>(slices.size())}, {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
+  plan.outputs = {{"loss", {DType::float32, {}}, Combine::sum, static_cast<int>(slices.size())},
+                  {"y", {DType::float32, {plan.batch, columns}}, Combine::rows}};
   plan.exchanges = {{.name = "gradients 0", .elements = columns, .dtype = DType::float32, .values = {"w"}}};
   const Operand weight{DType::float32, {columns}, Layout("a")};
   plan.parameters = {{.name = "w", .type = {DType::float32, {columns}}, .trainable = true}};

@@ -158,7 +158,8 @@ TEST(RankSession, GivesTheOtherRankWhatTheFirstRead) {
       for (int round = from; round < to; ++round) {
         std::fill(x.begin(), x.end(), world.rank() == 0 ? static_cast<float>(round) : -1.0F);
         session.run(0, inputs, outputs, {});
-        if (std::any_of(y.begin(), y.end(), [&](float v) { return v != static_cast<float>(round); })) ADD_FAILURE() << "rank " << world.rank() << ", round " << round;
+        if (std::any_of(y.begin(), y.end(), [&](float v) { return v != static_cast<float>(round); }))
+          ADD_FAILURE() << "rank " << world.rank() << ", round " << round;
       }
       world.any(false);
     };
@@ -204,7 +205,8 @@ TEST(RankSession, OneRanksFailureEndsAll) {
     for (int step = 2; step < 100; ++step) session.run(0, host.inputs, host.outputs, {.step = step});
   });
   EXPECT_EQ(failures[1], "no more samples");
-  for (const int r : {0, 2}) EXPECT_NE(failures[static_cast<std::size_t>(r)].find("rank 1 has ended"), std::string::npos) << failures[static_cast<std::size_t>(r)];
+  for (const int r : {0, 2})
+    EXPECT_NE(failures[static_cast<std::size_t>(r)].find("rank 1 has ended"), std::string::npos) << failures[static_cast<std::size_t>(r)];
 }
 
 }  // namespace

@@ -22,24 +22,24 @@ TEST_P(RefusedPlan, SaysWhy) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Rows, RefusedPlan,
-    testing::Values(Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; },
-                            "there is no backend 'cuda' in this program: it has fake"},
-                    Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there is 1 fake device"},
-                    Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
-                    Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
-                    Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].as<LaunchStep>()->op = "Nothing"; },
-                            "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
-                    Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].as<LaunchStep>()->kernel = "other.Scale"; },
-                            "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
-                    Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; },
-                            "needs 128 bytes of workspace, the plan has 0"},
-                    Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); },
-                            "without waiting for step 5 (all_reduce)"},
-                    Refusal{"other_scalars",
-                            [](FakeBackend&, Plan& p) {
-                              p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true, ValueRole::step_state, std::string(step_scalars)};
-                            },
-                            "expected float32[16] without a batch"}),
+    testing::Values(
+        Refusal{"no_such_backend", [](FakeBackend&, Plan& p) { p.devices[0].device.backend = "cuda"; },
+                "there is no backend 'cuda' in this program: it has fake"},
+        Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there is 1 fake device"},
+        Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
+        Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
+        Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].as<LaunchStep>()->op = "Nothing"; },
+                "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
+        Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].as<LaunchStep>()->kernel = "other.Scale"; },
+                "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
+        Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; }, "needs 128 bytes of workspace, the plan has 0"},
+        Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); },
+                "without waiting for step 5 (all_reduce)"},
+        Refusal{"other_scalars",
+                [](FakeBackend&, Plan& p) {
+                  p.inputs[0] = {"tandem.scalars", {DType::float32, {3, 3}}, true, ValueRole::step_state, std::string(step_scalars)};
+                },
+                "expected float32[16] without a batch"}),
     [](const auto& info) { return info.param.name; });
 
 // `tandem plan --check` sees before a run what a session would.
@@ -50,11 +50,15 @@ TEST(CheckedKernels, AreThoseThatASessionWouldMake) {
   EXPECT_EQ(check_kernels(plan, backends), std::vector<std::string>{});
   Plan other = plan;
   other.devices[1].steps[3].as<LaunchStep>()->kernel = "other.Scale";
-  EXPECT_TRUE(contains(failure([&] { check_kernels(other, backends); }), "fake:1: step 3 (Scale, other.Scale, from 'Scale_node'): the plan wants kernel other.Scale"));
+  EXPECT_TRUE(contains(failure([&] { check_kernels(other, backends); }),
+                       "fake:1: step 3 (Scale, other.Scale, from 'Scale_node'): the plan wants kernel other.Scale"));
   fake.workspace = 128;
-  EXPECT_TRUE(contains(failure([&] { check_kernels(plan, backends); }), "fake:0: step 3 (Scale, fake.Scale, from 'Scale_node'): kernel fake.Scale needs 128 bytes of workspace, the plan has 0"));
+  EXPECT_TRUE(
+      contains(failure([&] { check_kernels(plan, backends); }),
+               "fake:0: step 3 (Scale, fake.Scale, from 'Scale_node'): kernel fake.Scale needs 128 bytes of workspace, the plan has 0"));
   fake.devices = 0;
-  EXPECT_EQ(check_kernels(plan, backends), (std::vector<std::string>{"kernels of fake:0 are not checked: there are 0 fake devices", "kernels of fake:1 are not checked: there are 0 fake devices"}));
+  EXPECT_EQ(check_kernels(plan, backends), (std::vector<std::string>{"kernels of fake:0 are not checked: there are 0 fake devices",
+                                                                     "kernels of fake:1 are not checked: there are 0 fake devices"}));
   fake.reason = "no driver";
   EXPECT_EQ(check_kernels(plan, backends)[0], "kernels of fake:0 are not checked: no driver");
   EXPECT_EQ(check_kernels(plan, {})[1], "kernels of fake:1 are not checked: this program has no backend fake here");

@@ -87,7 +87,8 @@ TEST(Session, GivesEachDeviceItsStepState) {
   Plan plan;
   plan.model = "states";
   plan.batch = 5;
-  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false, ValueRole::step_state, std::string(step_random)}, {"tandem.scalars", {DType::float32, {16}}, false, ValueRole::step_state, std::string(step_scalars)}};
+  plan.inputs = {{"tandem.random", {DType::int64, {4}}, false, ValueRole::step_state, std::string(step_random)},
+                 {"tandem.scalars", {DType::float32, {16}}, false, ValueRole::step_state, std::string(step_scalars)}};
   plan.outputs = {{"random", {DType::int64, {4}}, Combine::sum, 2}, {"scalars", {DType::float32, {16}}, Combine::sum, 2}};
   for (int i = 0; i < 2; ++i) {
     DeviceBuilder d(i, i * 3, i == 0 ? 3 : 2);
@@ -110,7 +111,8 @@ TEST(Session, GivesEachDeviceItsStepState) {
     EXPECT_EQ(random[d][0], 77);
     EXPECT_EQ(random[d][1], 2);
     EXPECT_EQ(random[d][2], d * 3);
-    EXPECT_EQ(std::vector<float>(scalars[d], scalars[d] + 16), (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(std::vector<float>(scalars[d], scalars[d] + 16),
+              (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
   }
 }
 
@@ -219,7 +221,8 @@ TEST(Session, ParametersKeepTheTemplatesOrder) {
   Plan plan = linear_plan({1});
   const auto add = [&](std::string name, Shape shape, Layout source, Operand operand, ArenaKind arena) {
     Arena& a = plan.devices[0].arenas[static_cast<std::size_t>(arena)];
-    plan.parameters.push_back({std::move(name), {DType::float32, std::move(shape)}, std::move(source), arena, {{.operand = operand, .offset = a.bytes}}});
+    plan.parameters.push_back(
+        {std::move(name), {DType::float32, std::move(shape)}, std::move(source), arena, {{.operand = operand, .offset = a.bytes}}});
     if (arena == ArenaKind::optimizer) plan.parameters.back().role = ValueRole::optimizer_state;
     a.bytes += rounded(operand.bytes());
   };

@@ -21,8 +21,10 @@ inline Graph small_model(std::int64_t n) {
   };
   const Ints ones{1, 1}, pads{1, 1, 1, 1}, three{3, 3}, two{2, 2}, none{0, 0, 0, 0};
   ValueId x = g.add_input("x", {DType::float32, {n, 3, 8, 8}});
-  x = node("Conv", {x, weight("c", {16, 3, 3, 3})}, {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
-  x = node("Relu", {node("BatchNormalization", {x, weight("scale", {16}), weight("bias", {16}), weight("mean", {16}), weight("variance", {16})})});
+  x = node("Conv", {x, weight("c", {16, 3, 3, 3})},
+           {{"kernel_shape", three}, {"strides", ones}, {"pads", pads}, {"dilations", ones}, {"group", std::int64_t{1}}});
+  x = node("Relu",
+           {node("BatchNormalization", {x, weight("scale", {16}), weight("bias", {16}), weight("mean", {16}), weight("variance", {16})})});
   x = node("MaxPool", {x}, {{"kernel_shape", two}, {"strides", two}, {"pads", none}, {"dilations", ones}});
   x = node("Flatten", {node("Dropout", {x}, {{"ratio", 0.5F}})}, {{"axis", std::int64_t{1}}});
   g.outputs = {node("Gemm", {x, weight("w", {256, 5}), weight("b", {5})})};

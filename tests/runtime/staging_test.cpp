@@ -35,7 +35,8 @@ class Staged : public testing::TestWithParam<bool> {
     return x;
   }
   // Runs a step on x and expects its y. `next`: what is announced, of plan `next_plan`.
-  static void expect_step(Session& s, std::size_t index, const std::vector<float>& x, bool announced, const std::vector<float>* next = nullptr, std::size_t next_plan = 0) {
+  static void expect_step(Session& s, std::size_t index, const std::vector<float>& x, bool announced,
+                          const std::vector<float>* next = nullptr, std::size_t next_plan = 0) {
     float loss = 0;
     std::vector<float> y(x.size(), -1), want;
     for (std::size_t i = 0; i < x.size(); ++i) want.push_back(x[i] * static_cast<float>(i % 3 + 1));

@@ -12,8 +12,8 @@ EpochReport report() {
 }
 
 TEST(BestMeasure, KnowsWhichWayIsBetter) {
-  const std::pair<const char*, double> rows[] = {{"", -4},        {"loss", -4},  {"accuracy", 0.5},  {"f1", 0.25},    {"val_f1", 0.25}, {"rmse", -2},
-                                                 {"a_loss", -5}, {"a_f1", 0.125}, {"max:own", 7}, {"min:val_own", -7}};
+  const std::pair<const char*, double> rows[] = {{"", -4},     {"loss", -4},   {"accuracy", 0.5}, {"f1", 0.25},   {"val_f1", 0.25},
+                                                 {"rmse", -2}, {"a_loss", -5}, {"a_f1", 0.125},   {"max:own", 7}, {"min:val_own", -7}};
   for (const auto& [name, score] : rows) EXPECT_EQ(BestMeasure(name).score(report()), score) << name;
   EXPECT_TRUE(std::isnan(BestMeasure("top5").score(report())));
   expect_error(ExitCode::usage, "say min:own or max:own", [] { BestMeasure("own"); });

@@ -42,13 +42,17 @@ ModelFile model_of(bool per_token = false, std::int64_t positions = 0) {
     return m.parse();
   }
   m.input("attention_mask", "N,T", onnx::TensorProto::INT64).add(int_tensor("one", {1}, {1})).add(int_tensor("two", {1}, {2}));
-  m.add(node("Cast", {"attention_mask"}, {"f"}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}})).add(node("Unsqueeze", {"f", "two"}, {"m"}));
+  m.add(node("Cast", {"attention_mask"}, {"f"}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}))
+      .add(node("Unsqueeze", {"f", "two"}, {"m"}));
   m.add(node("Mul", {value, "m"}, {"kept"})).add(node("ReduceSum", {"kept", "one"}, {"sum"}, {{"keepdims", std::int64_t{0}}}));
-  m.add(node("ReduceSum", {"m", "one"}, {"count"}, {{"keepdims", std::int64_t{0}}})).add(node("Div", {"sum", "count"}, {"mean"})).add(node("MatMul", {"mean", "out"}, {"y"}));
+  m.add(node("ReduceSum", {"m", "one"}, {"count"}, {{"keepdims", std::int64_t{0}}}))
+      .add(node("Div", {"sum", "count"}, {"mean"}))
+      .add(node("MatMul", {"mean", "out"}, {"y"}));
   return m.parse();
 }
 
-std::int64_t length_of(std::int64_t i) { return i < 16 ? 1 + i % 4 : i < 32 ? 5 + i % 4 : 9 + i % 8; }  // the first 16 take 4, the next 8, the others 16
+// the first 16 take 4, the next 8, the others 16
+std::int64_t length_of(std::int64_t i) { return i < 16 ? 1 + i % 4 : i < 32 ? 5 + i % 4 : 9 + i % 8; }
 std::int64_t word(std::int64_t i, std::int64_t k) { return (i * 5 + k * 3) % words; }
 
 // A line each: ids, and a class or a list of as many labels.
@@ -148,7 +152,8 @@ TEST(Buckets, LeaveOutWhatFillsLabelsUp) {
 
 TEST(Buckets, TakeLengthsFromAMask) {
   MemoryDataset data("arrays");
-  Tensor ids(TensorType{DType::int64, Shape{samples, 16}}), mask(TensorType{DType::int64, Shape{samples, 16}}), labels(TensorType{DType::int64, Shape{samples}});
+  Tensor ids(TensorType{DType::int64, Shape{samples, 16}}), mask(TensorType{DType::int64, Shape{samples, 16}}),
+      labels(TensorType{DType::int64, Shape{samples}});
   for (std::int64_t i = 0; i < samples; ++i) {
     labels.write<std::int64_t>()[static_cast<std::size_t>(i)] = word(i, 0) % 2;
     for (std::int64_t k = 0; k < 16; ++k) {
@@ -223,7 +228,8 @@ TEST(Lists, OfSeveralLengthsAreFilledUpOrRefused) {
     return values;
   };
   o.dims["T"] = 4;
-  const std::string two = "{\"ids\": [5, 6, 7], \"label\": 1}\n{\"ids\": [8], \"label\": 0}\n", longer = two + "{\"ids\": [1, 2, 3, 4, 5], \"label\": 0}\n";
+  const std::string two = "{\"ids\": [5, 6, 7], \"label\": 1}\n{\"ids\": [8], \"label\": 0}\n",
+                    longer = two + "{\"ids\": [1, 2, 3, 4, 5], \"label\": 0}\n";
   const auto data = open(two);
   ASSERT_EQ(data->fields().size(), 3U);
   EXPECT_EQ(read(*data, 0), (std::vector<std::int64_t>{5, 6, 7, 0, 8, 0, 0, 0}));
@@ -232,8 +238,10 @@ TEST(Lists, OfSeveralLengthsAreFilledUpOrRefused) {
   EXPECT_EQ(data->length(0, 1), 1);
   EXPECT_EQ(read(*open(two, ",pad=9"), 0), (std::vector<std::int64_t>{5, 6, 7, 9, 8, 9, 9, 9}));
   EXPECT_EQ(read(*open(longer, ",truncate=on"), 0), (std::vector<std::int64_t>{5, 6, 7, 0, 8, 0, 0, 0}));
-  expect_error(ExitCode::data, concat(path, ": line 3, column 'ids': a list of 5 numbers, the model takes 4: truncate=on"), [&] { open(longer); });
-  expect_error(ExitCode::data, concat(path, ": line 2, column 'ids': a list of 1 numbers, those before have 3"), [&] { open("{\"ids\": [5, 6, 7], \"label\": 1}\n{\"ids\": 4, \"label\": 1}\n"); });
+  expect_error(ExitCode::data, concat(path, ": line 3, column 'ids': a list of 5 numbers, the model takes 4: truncate=on"),
+               [&] { open(longer); });
+  expect_error(ExitCode::data, concat(path, ": line 2, column 'ids': a list of 1 numbers, those before have 3"),
+               [&] { open("{\"ids\": [5, 6, 7], \"label\": 1}\n{\"ids\": 4, \"label\": 1}\n"); });
 }
 
 }  // namespace

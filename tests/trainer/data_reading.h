@@ -25,7 +25,8 @@ inline std::string shown(const Dataset& data) {
       visit_number(field.sample.dtype, [&]<class T>() {
         std::vector<std::byte> bytes(static_cast<std::size_t>(field.sample.shape.elements()) * sizeof(T));
         data.read(f, {&i, 1}, bytes.data());
-        for (const T v : std::span(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T))) s += concat(' ', text_of(static_cast<double>(v)));
+        for (const T v : std::span(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)))
+          s += concat(' ', text_of(static_cast<double>(v)));
       });
     }
   }
@@ -45,7 +46,8 @@ inline DataRequest four_numbers() {
 
 // A regression with two inputs of other kinds.
 inline DataRequest two_inputs() {
-  return {.inputs = {{.name = "a", .sample = {DType::float32, {2}}}, {.name = "n", .sample = {DType::int64, {}}}}, .label = {DType::float32, {1}}};
+  return {.inputs = {{.name = "a", .sample = {DType::float32, {2}}}, {.name = "n", .sample = {DType::int64, {}}}},
+          .label = {DType::float32, {1}}};
 }
 
 }  // namespace tandem

@@ -40,8 +40,9 @@ std::string pax_name(const std::string& name) {
 const std::string tar_end(1024, '\0');
 
 std::string two_samples() {
-  return tar_member("./dir/", "", '5') + tar_member("dir/0001.jpg", jpeg) + tar_member("dir/0001.cls", "3\n") + tar_member("dir/0001.json", "{\"weight\": 0.5}") +
-         tar_member("dir/0002.jpg", png) + tar_member("dir/0002.cls", "1") + tar_member("dir/0002.json", "{\"weight\": 2}") + tar_end;
+  return tar_member("./dir/", "", '5') + tar_member("dir/0001.jpg", jpeg) + tar_member("dir/0001.cls", "3\n") +
+         tar_member("dir/0001.json", "{\"weight\": 0.5}") + tar_member("dir/0002.jpg", png) + tar_member("dir/0002.cls", "1") +
+         tar_member("dir/0002.json", "{\"weight\": 2}") + tar_end;
 }
 
 std::string gzipped(const std::string& text, const std::string& path) {
@@ -55,7 +56,8 @@ TEST(WebDataset, MembersOfAKeyAreASample) {
   const TemporaryFolder folder;
   for (const std::string& path : {folder.write("a.tar", two_samples()), gzipped(two_samples(), (folder / "a.tar.gz").string())}) {
     const Splits data = open_data("webdataset:" + path + ",weight=weight");
-    EXPECT_EQ(shown(*data.train), concat("weight sample_weight float32[]: 2, 0.5; label y int64[]: 1, 3; x image: ", png.size(), " bytes, ", jpeg.size(), " bytes"));
+    EXPECT_EQ(shown(*data.train), concat("weight sample_weight float32[]: 2, 0.5; label y int64[]: 1, 3; x image: ", png.size(), " bytes, ",
+                                         jpeg.size(), " bytes"));
     std::vector<std::byte> bytes;
     data.train->encoded(2, 0, bytes);
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), jpeg);
@@ -67,9 +69,10 @@ TEST(WebDataset, ShardsLongNamesArraysAndTexts) {
   const TemporaryFolder folder;
   const std::string array = npy_of(Tensor::of<float>({2, 2}, {1, 2, 3, 4}));
   const std::string name(150, 'n');
-  folder.write("a-000.tar", pax_name(name + ".txt") + tar_member("short", "cat") + pax_name(name + ".x.npy") + tar_member("short", array) + tar_end);
-  folder.write("a-001.tar", tar_member("@LongLink", name + "2.txt" + std::string(1, '\0'), 'L') + tar_member("short", "ant\n") + tar_member("@LongLink", name + "2.x.npy" + std::string(1, '\0'), 'L') +
-                                tar_member("short", array));
+  folder.write("a-000.tar",
+               pax_name(name + ".txt") + tar_member("short", "cat") + pax_name(name + ".x.npy") + tar_member("short", array) + tar_end);
+  folder.write("a-001.tar", tar_member("@LongLink", name + "2.txt" + std::string(1, '\0'), 'L') + tar_member("short", "ant\n") +
+                                tar_member("@LongLink", name + "2.x.npy" + std::string(1, '\0'), 'L') + tar_member("short", array));
   const Splits data = open_data("webdataset:" + (folder / "a-{000..001}.tar").string() + ",x=x.npy,y=txt", four_numbers());
   EXPECT_EQ(shown(*data.train), "x float32[4]: 1 2 3 4, 1 2 3 4; label y int64[]: 0, 1");
 }
@@ -124,7 +127,9 @@ std::string varint(std::uint64_t v) {
   for (; v > 127; v >>= 7) s += static_cast<char>((v & 127) | 128);
   return s + static_cast<char>(v);
 }
-std::string message(int field, const std::string& bytes) { return varint(static_cast<std::uint64_t>(field) << 3 | 2) + varint(bytes.size()) + bytes; }
+std::string message(int field, const std::string& bytes) {
+  return varint(static_cast<std::uint64_t>(field) << 3 | 2) + varint(bytes.size()) + bytes;
+}
 std::string floats(const std::vector<float>& values, bool packed = true) {
   std::string list;
   for (const float v : values) {
@@ -160,7 +165,8 @@ std::string record(const std::string& s) {
 
 TEST(TfRecord, FeaturesAreColumns) {
   const TemporaryFolder folder;
-  const std::string a = record(example({{"label", whole({2})}, {"x", floats({1, 2, 3, 4})}})), b = record(example({{"x", floats({5, 6, 7, 8}, false)}, {"label", whole({0})}}));
+  const std::string a = record(example({{"label", whole({2})}, {"x", floats({1, 2, 3, 4})}})),
+                    b = record(example({{"x", floats({5, 6, 7, 8}, false)}, {"label", whole({0})}}));
   folder.write("a-0.tfrecord", a);
   gzipped(b, (folder / "a-1.tfrecord").string());
   const Splits data = open_data("tfrecord:" + (folder / "a-*.tfrecord").string(), four_numbers());
@@ -180,7 +186,8 @@ TEST(TfRecord, ImagesAndTexts) {
     std::vector<std::byte> read;
     data.train->encoded(1, 1, read);
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(read.data()), read.size()), png);
-    EXPECT_EQ(shown(*open_data("tfrecord:" + path + ",x=image/width,y=image/class/label").train), "x float32[]: -5, -5; label y int64[]: 0, 1");
+    EXPECT_EQ(shown(*open_data("tfrecord:" + path + ",x=image/width,y=image/class/label").train),
+              "x float32[]: -5, -5; label y int64[]: 0, 1");
   }
 }
 

@@ -25,8 +25,10 @@ std::string student() {
 std::string teacher(const std::string& input) {
   test::Model m;
   m.input(input, "N,3").add(float_tensor("u", {3}, taught)).add(node("Mul", {input, "u"}, {"z"}));
-  for (const auto& [name, value] : {std::pair{"scale", 1.0F}, {"bias", 0.0F}, {"mean", 0.0F}, {"variance", 1.0F}}) m.add(test::filled_tensor(name, {3}, value));
-  m.add(node("BatchNormalization", {"z", "scale", "bias", "mean", "variance"}, {"n"}, {{"epsilon", 0.0F}})).add(node("Dropout", {"n"}, {"d"}));
+  for (const auto& [name, value] : {std::pair{"scale", 1.0F}, {"bias", 0.0F}, {"mean", 0.0F}, {"variance", 1.0F}})
+    m.add(test::filled_tensor(name, {3}, value));
+  m.add(node("BatchNormalization", {"z", "scale", "bias", "mean", "variance"}, {"n"}, {{"epsilon", 0.0F}}))
+      .add(node("Dropout", {"n"}, {"d"}));
   return m.add(node("Softmax", {"d"}, {"p"}, {{"axis", std::int64_t{1}}})).output("p").bytes();
 }
 
@@ -100,7 +102,8 @@ TEST(Distillation, TenStepsAreThoseOfTheFormula) {
       o.plan.loss.distillation = Distillation{.temperature = 3, .weight = 0.7};
       model.fit_labels(o, d);
       model.compile(o, backends);
-      const bool told = std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) { return n.find("by their places") != std::string::npos; });
+      const bool told = std::any_of(model.notes().begin(), model.notes().end(),
+                                    [](const std::string& n) { return n.find("by their places") != std::string::npos; });
       EXPECT_EQ(told, input != std::string("x"));
       std::vector<double> losses;
       FitOptions fit{.epochs = 10, .learning_rate = 0.5, .shuffle = false, .validation = &d};
@@ -123,7 +126,9 @@ TEST(Distillation, ATeacherOfOtherScoresIsRefused) {
   const TemporaryFolder folder;
   const std::string file = folder / "teacher.onnx";
   test::Model m;
-  write_atomically(file, m.input("x", "N,3").add(float_tensor("u", {3, 2}, {1, 2, 3, 4, 5, 6})).add(node("MatMul", {"x", "u"}, {"z"})).output("z").bytes());
+  write_atomically(
+      file,
+      m.input("x", "N,3").add(float_tensor("u", {3, 2}, {1, 2, 3, 4, 5, 6})).add(node("MatMul", {"x", "u"}, {"z"})).output("z").bytes());
   Model model(ModelFile::parse(student(), {}));
   ModelOptions o{.teacher = file};
   o.plan.batch = 4;
@@ -145,7 +150,9 @@ TEST(Distillation, WhichOfSeveralOutputsIsLearntFromIsSaid) {
     o.plan.devices = parse_devices("cpu");
     o.plan.loss.distillation = Distillation{};
     model.compile(o, backends);
-    const bool told = std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) { return n.find("none is called 'y' (it has 'first', 'other'") != std::string::npos; });
+    const bool told = std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) {
+      return n.find("none is called 'y' (it has 'first', 'other'") != std::string::npos;
+    });
     EXPECT_EQ(told, second == "other");
   }
 }

@@ -124,7 +124,8 @@ Tensor labels_of(const Row& row, const Labels& labels, std::mt19937& random) {
   const std::int64_t classes = classes_of(row);
   for (std::size_t i = 0; i < values.size(); ++i) {
     float& v = values[i];
-    if (row.labels == Given::classes) v = labels.ignore == -100 && random() % 3 == 0 ? -100.0F : static_cast<float>(static_cast<std::int64_t>(random()) % classes);
+    if (row.labels == Given::classes)
+      v = labels.ignore == -100 && random() % 3 == 0 ? -100.0F : static_cast<float>(static_cast<std::int64_t>(random()) % classes);
     if (row.labels == Given::bits || row.labels == Given::dense_bits) v = v > 0 ? 1.0F : 0.0F;
     if (row.labels == Given::counts) v = std::floor(std::abs(3 * v));
     if (row.labels == Given::signs) v = v > 0 ? 1.0F : -1.0F;
@@ -145,7 +146,9 @@ TEST_P(Evaluations, AreThoseOfTheHost) {
   std::string dims = "N";
   for (const std::int64_t d : row.x) dims += concat(",", d);
   m.input("x", dims).add(node("Mul", {"x", "two"}, {row.last ? "z" : "y"})).add(test::float_tensor("two", {}, {2}));
-  if (row.last) m.add(row.last == std::string_view("Sigmoid") ? node("Sigmoid", {"z"}, {"y"}) : node(row.last, {"z"}, {"y"}, {{"axis", std::int64_t{-1}}}));
+  if (row.last)
+    m.add(row.last == std::string_view("Sigmoid") ? node("Sigmoid", {"z"}, {"y"})
+                                                  : node(row.last, {"z"}, {"y"}, {{"axis", std::int64_t{-1}}}));
   const std::string bytes = m.output("y").bytes();
   const ModelFile file = ModelFile::parse(bytes, {});
   std::mt19937 random(7);
@@ -173,7 +176,12 @@ TEST_P(Evaluations, AreThoseOfTheHost) {
     model.compile(o, backends);
     const Tensor y = model.predict(data)[0].tensor;
     HostMeasure host;
-    measure(host, labels, {.dtype = y.dtype(), .values = y.bytes().data(), .given = given.bytes().data(), .samples = samples, .weights = row.weighted ? weights.values<float>().data() : nullptr});
+    measure(host, labels,
+            {.dtype = y.dtype(),
+             .values = y.bytes().data(),
+             .given = given.bytes().data(),
+             .samples = samples,
+             .weights = row.weighted ? weights.values<float>().data() : nullptr});
     // Each number of a sum is rounded a few times, relatively by `unit`. The host has log(1 - p) of a sigmoid p that was rounded.
     constexpr double unit = 6e-8;
     double least = 1;
@@ -195,7 +203,9 @@ INSTANTIATE_TEST_SUITE_P(All, Evaluations, testing::ValuesIn(rows), [](const aut
 
 TEST(Evaluations, KnowEveryLoss) {
   for (const LossRow& loss : loss_rows())
-    EXPECT_TRUE(loss.over == LossOver::batch || std::any_of(std::begin(rows), std::end(rows), [&](const Row& row) { return parse_loss(row.loss)[0].loss == loss.name; })) << loss.name;
+    EXPECT_TRUE(loss.over == LossOver::batch ||
+                std::any_of(std::begin(rows), std::end(rows), [&](const Row& row) { return parse_loss(row.loss)[0].loss == loss.name; }))
+        << loss.name;
 }
 
 // The plan gives numbers of samples, and what metrics ask for, not the scores of all classes.
@@ -207,8 +217,10 @@ TEST(Evaluations, GiveWhatMetricsTake) {
   test::Model m;
   m.input("x", "N,6,5").add(node("Mul", {"x", "x"}, {"z"})).add(node("Softmax", {"z"}, {"y"}, {{"axis", std::int64_t{2}}}));
   const std::string bytes = m.output("y").bytes();
-  for (const Asked& asked : {Asked{{}, "top int64[4,6,1]; loss float32[4]"}, {{"perplexity"}, "top int64[4,6,1]; loss float32[4]; likelihood float32[4]"},
-                             {{"top3", "f1", "top9"}, "top int64[4,6,5]; loss float32[4]"}, {{"roc-auc"}, "y float32[4,6,5]; top int64[4,6,1]; loss float32[4]"}}) {
+  for (const Asked& asked : {Asked{{}, "top int64[4,6,1]; loss float32[4]"},
+                             {{"perplexity"}, "top int64[4,6,1]; loss float32[4]; likelihood float32[4]"},
+                             {{"top3", "f1", "top9"}, "top int64[4,6,5]; loss float32[4]"},
+                             {{"roc-auc"}, "y float32[4,6,5]; top int64[4,6,1]; loss float32[4]"}}) {
     Model model(ModelFile::parse(bytes, {}));
     ModelOptions o{.measures = true, .metrics = asked.metrics};
     o.plan.mode = PlanMode::inference;

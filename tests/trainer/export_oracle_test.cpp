@@ -93,14 +93,16 @@ TEST_P(ExportOracle, OtherReadersAgree) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ExportOracle,
                          testing::Values(Row{"light_bvlc_alexnet"}, Row{"light_densenet121"}, Row{"light_inception_v1"},
-                                         Row{"light_inception_v2"}, Row{"light_resnet50"}, Row{"light_shufflenet"},
-                                         Row{"light_squeezenet"}, Row{"light_vgg19"}, Row{"light_zfnet512"}, Row{"mnist_cntk"},
-                                         Row{"mnist_pytorch_conv_bn"}, Row{"mnist_pytorch_logsoftmax"}, Row{"mnist_pytorch_logsoftmax", "softmax-cross-entropy", 5}, Row{"mobilenetv2_100_dynamo"},
-                                         Row{"residual_block"}, Row{"resnet18_dynamo"}, Row{"squeezenet_tensor_input"},
-                                         Row{"super_resolution", "mse"}, Row{"ultraface_rfb_320"}, Row{"models/lenet"},
-                                         Row{"models/mini_googlenet"}, Row{"models/mlp"}, Row{"models/mobilenetv2"},
+                                         Row{"light_inception_v2"}, Row{"light_resnet50"}, Row{"light_shufflenet"}, Row{"light_squeezenet"},
+                                         Row{"light_vgg19"}, Row{"light_zfnet512"}, Row{"mnist_cntk"}, Row{"mnist_pytorch_conv_bn"},
+                                         Row{"mnist_pytorch_logsoftmax"}, Row{"mnist_pytorch_logsoftmax", "softmax-cross-entropy", 5},
+                                         Row{"mobilenetv2_100_dynamo"}, Row{"residual_block"}, Row{"resnet18_dynamo"},
+                                         Row{"squeezenet_tensor_input"}, Row{"super_resolution", "mse"}, Row{"ultraface_rfb_320"},
+                                         Row{"models/lenet"}, Row{"models/mini_googlenet"}, Row{"models/mlp"}, Row{"models/mobilenetv2"},
                                          Row{"models/resnet18"}, Row{"models/resnet50"}, Row{"models/xception"}),
-                         [](const auto& row) { return std::filesystem::path(row.param.model).filename().string() + (row.param.head > 0 ? "_new_head" : ""); });
+                         [](const auto& row) {
+                           return std::filesystem::path(row.param.model).filename().string() + (row.param.head > 0 ? "_new_head" : "");
+                         });
 
 }  // namespace
 }  // namespace tandem

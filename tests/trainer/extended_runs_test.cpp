@@ -17,7 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Schedules, ExtendedRunOf,
                                          Extended{"restarts,every=1", false}),
                          [](const auto& row) {
                            std::string name = row.param.schedule;
-                           std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
                            return name;
                          });
 
@@ -84,7 +85,8 @@ TEST(KeptPlan, ThatIsNotTheModelsIsRefused) {
     }
   ASSERT_TRUE(changed);
   write_atomically(file, serialize(other));
-  expect_error(ExitCode::model, "is not the plan that was made from this model for these devices and options: it was changed", [&] { compiled("mlp", o); });
+  expect_error(ExitCode::model, "is not the plan that was made from this model for these devices and options: it was changed",
+               [&] { compiled("mlp", o); });
 
   ModelOptions lenet = options(10);  // another model's, whole
   lenet.plans = folder / "others";

@@ -160,7 +160,9 @@ struct ValueRow {
 void PrintTo(const ValueRow& row, std::ostream* out) { *out << row.name; }
 
 const FeedTarget floats{.name = "x", .sample = {DType::float32, {2}}};
-FeedTarget labels_of(TensorType sample, std::int64_t classes = 0) { return {.name = "labels", .sample = std::move(sample), .label = true, .indices = {.count = classes}}; }
+FeedTarget labels_of(TensorType sample, std::int64_t classes = 0) {
+  return {.name = "labels", .sample = std::move(sample), .label = true, .indices = {.count = classes}};
+}
 Tensor with(double value, DType dtype = DType::float64) { return Tensor::of<double>({3, 2}, {0, 1, 0, value, 1, 0}).cast(dtype); }
 
 class Values : public testing::TestWithParam<ValueRow> {};
@@ -249,7 +251,8 @@ TEST(Loader, BringsEveryBatchInOrder) {
   const MemoryDataset data = numbers(10);
   Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
   const BatchOrder order{.samples = 10, .batch = 4, .shuffle = true, .seed = 5};
-  Loader loader(feed, {.order = order, .epoch = 1, .batch = 1, .epochs = 3});  // from the second batch of the second epoch, to the third epoch's end
+  // from the second batch of the second epoch, to the third epoch's end
+  Loader loader(feed, {.order = order, .epoch = 1, .batch = 1, .epochs = 3});
   std::vector<std::int64_t> got, wanted = order.epoch(1);
   wanted.erase(wanted.begin(), wanted.begin() + 4);
   const std::vector<std::int64_t> third = order.epoch(2);
@@ -298,7 +301,8 @@ TEST(Loader, KeepsAsManyBatchesAsAreWanted) {
       given.push_back(loader.next());
       for (int waits = 0; waits < 20 || (n < 19 && !loader.peek()); ++waits) std::this_thread::yield();  // batches are filled meanwhile
       for (std::int64_t old = std::max<std::int64_t>(0, n + 1 - static_cast<std::int64_t>(held)); old <= n; ++old)
-        EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(given[static_cast<std::size_t>(old)]->inputs[0]), 2 * old) << "of " << held << " held";
+        EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(given[static_cast<std::size_t>(old)]->inputs[0]), 2 * old)
+            << "of " << held << " held";
     }
     EXPECT_EQ(loader.next(), nullptr);
   }
@@ -319,9 +323,13 @@ TEST(Loader, BringsSomeRowsOfInputsAndAllLabels) {
   MemoryDataset data("rows");
   data.add({.name = "x"}, Tensor::of<std::int64_t>({4}, {1, 2, 3, 4}));
   data.add({.name = "y", .role = Role::label}, Tensor::of<std::int64_t>({4}, {5, 6, 7, 8}));
-  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}, {.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 9}}}, {}, 1);
+  Feed feed(data,
+            {{.name = "x", .sample = {DType::int64, {}}},
+             {.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 9}}},
+            {}, 1);
   Loader loader(feed, {.order = {.samples = 4, .batch = 3}, .rows = [](std::int64_t batch) { return RowRange{batch - 1, 1}; }});
-  for (const auto& [x, y] : std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{{{0, 0, 3}, {5, 6, 7}}, {{4}, {8}}}) {
+  for (const auto& [x, y] :
+       std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{{{0, 0, 3}, {5, 6, 7}}, {{4}, {8}}}) {
     const LoadedBatch* batch = loader.next();
     const auto* got_x = reinterpret_cast<const std::int64_t*>(batch->inputs[0]);
     const auto* got_y = reinterpret_cast<const std::int64_t*>(batch->inputs[1]);

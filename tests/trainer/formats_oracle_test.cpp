@@ -20,7 +20,8 @@ std::string write_files(const TemporaryFolder& folder) {
   const char* python = std::getenv("TANDEM_PYTHON");
   if (!python) return "TANDEM_PYTHON does not name a Python with numpy and pyarrow (./run-tests makes one)";
   const std::string log = (folder / "log").string();
-  const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/formats_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
+  const int status =
+      std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/formats_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == packages_missing) return concat("TANDEM_PYTHON: ", read_file(log));
   EXPECT_EQ(status, 0) << read_file(log);
   return "";
@@ -37,7 +38,8 @@ TEST(FormatsOracle, FilesHoldWhatTheirWritersPut) {
     try {
       const std::string got = shown(*open_data(spec).train);
       const auto at = static_cast<std::size_t>(std::mismatch(got.begin(), got.end(), wanted.begin(), wanted.end()).first - got.begin());
-      EXPECT_TRUE(got == wanted) << "at " << at << ": " << got.substr(at > 20 ? at - 20 : 0, 80) << "\nwanted: " << wanted.substr(at > 20 ? at - 20 : 0, 80);
+      EXPECT_TRUE(got == wanted) << "at " << at << ": " << got.substr(at > 20 ? at - 20 : 0, 80)
+                                 << "\nwanted: " << wanted.substr(at > 20 ? at - 20 : 0, 80);
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();
     }
@@ -52,7 +54,8 @@ TEST(FormatsOracle, FilesHoldWhatTheirWritersPut) {
       std::string bad = good;
       // Headers of pages and the footer are where sizes stand: half of the damage goes there.
       const std::size_t footer = bad.size() - std::min<std::size_t>(bad.size(), 3000);
-      for (int k = 0; k < 4; ++k) bad[i % 2 ? footer + random() % (bad.size() - footer) : random() % bad.size()] = static_cast<char>(random());
+      for (int k = 0; k < 4; ++k)
+        bad[i % 2 ? footer + random() % (bad.size() - footer) : random() % bad.size()] = static_cast<char>(random());
       if (i % 10 == 0) bad.resize(random() % bad.size());
       const std::string path = folder.write("bad.parquet", bad);
       try {
@@ -63,13 +66,16 @@ TEST(FormatsOracle, FilesHoldWhatTheirWritersPut) {
     }
   }
   const std::string good = read_file(folder / "none.parquet");
-  const std::pair<std::string, const char*> damaged[] = {{good.substr(0, good.size() - 1), "truncated: no PAR1 at its end"}, {good.substr(4), "no Parquet file (PAR1 at its start)"}};
+  const std::pair<std::string, const char*> damaged[] = {{good.substr(0, good.size() - 1), "truncated: no PAR1 at its end"},
+                                                         {good.substr(4), "no Parquet file (PAR1 at its start)"}};
   for (const auto& [bytes, message] : damaged) {
     const std::string path = folder.write("bad.parquet", bytes);
     expect_error(ExitCode::data, message, [&] { open_data("parquet:" + path); });
   }
-  expect_error(ExitCode::data, "column 'id': 'row 00000' is no number", [&] { open_data(concat("parquet:", (folder / "plain.parquet").string(), ",x=id,y=name")); });
-  expect_error(ExitCode::data, "row 1, column 'holes': no value (400 of them in all)", [&] { open_data(concat("parquet:", (folder / "plain.parquet").string(), ",x=holes,y=name")); });
+  expect_error(ExitCode::data, "column 'id': 'row 00000' is no number",
+               [&] { open_data(concat("parquet:", (folder / "plain.parquet").string(), ",x=id,y=name")); });
+  expect_error(ExitCode::data, "row 1, column 'holes': no value (400 of them in all)",
+               [&] { open_data(concat("parquet:", (folder / "plain.parquet").string(), ",x=holes,y=name")); });
 }
 
 TEST(Parquet, OtherFilesAreRefused) {

@@ -92,9 +92,11 @@ void write_digits(const TemporaryFolder& folder, std::int64_t count) {
   visit_number(data.train->fields()[1].sample.dtype, [&]<class T>() {
     std::vector<std::byte> raw(bytes.size() * sizeof(T));
     data.train->read(1, all, raw.data());
-    std::transform(reinterpret_cast<const T*>(raw.data()), reinterpret_cast<const T*>(raw.data()) + count, bytes.begin(), [](T v) { return static_cast<char>(v); });
+    std::transform(reinterpret_cast<const T*>(raw.data()), reinterpret_cast<const T*>(raw.data()) + count, bytes.begin(),
+                   [](T v) { return static_cast<char>(v); });
   });
-  const std::string size{static_cast<char>(count >> 24), static_cast<char>(count >> 16), static_cast<char>(count >> 8), static_cast<char>(count)};
+  const std::string size{static_cast<char>(count >> 24), static_cast<char>(count >> 16), static_cast<char>(count >> 8),
+                         static_cast<char>(count)};
   folder.write("train-images-idx3-ubyte", std::string("\0\0\x08\3", 4) + size + std::string("\0\0\0\x1c\0\0\0\x1c", 8) + images);
   folder.write("train-labels-idx1-ubyte", std::string("\0\0\x08\1", 4) + size + bytes);
 }
@@ -105,7 +107,11 @@ struct Trained {
 };
 Trained trained_on_digits(const std::string& spec, std::int64_t workers) {
   test::Model m;
-  m.input("x", "N,1,28,28").add(filled_tensor("w", {784, 10}, 0.0F)).add(node("Flatten", {"x"}, {"f"})).add(node("MatMul", {"f", "w"}, {"y"})).output("y");
+  m.input("x", "N,1,28,28")
+      .add(filled_tensor("w", {784, 10}, 0.0F))
+      .add(node("Flatten", {"x"}, {"f"}))
+      .add(node("MatMul", {"f", "w"}, {"y"}))
+      .output("y");
   Model model(ModelFile::parse(m.bytes(), {}));
   ModelOptions o = options();
   o.plan.batch = 20;
@@ -117,7 +123,8 @@ Trained trained_on_digits(const std::string& spec, std::int64_t workers) {
   FitOptions fit{.epochs = 6, .learning_rate = 0.4};
   fit.preprocess.workers = workers;
   const History history = model.fit(*data.train, fit);
-  return {model.parameters()[0].tensor.to_doubles(), history.epochs.front().loss, history.epochs.back().loss, model.evaluate(*data.train).accuracy};
+  return {model.parameters()[0].tensor.to_doubles(), history.epochs.front().loss, history.epochs.back().loss,
+          model.evaluate(*data.train).accuracy};
 }
 
 // Digits as files of every format train, to the same bits by any number of workers; and, where the format loses nothing, whatever it is.
@@ -127,13 +134,21 @@ TEST(Formats, OfDigitsTrain) {
   const TemporaryFolder folder;
   write_digits(folder, 200);
   const std::string log = (folder / "log").string();
-  const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/digit_files.py ", folder.text(), " >", log, " 2>&1").c_str());
+  const int status =
+      std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/digit_files.py ", folder.text(), " >", log, " 2>&1").c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 3) GTEST_SKIP() << "TANDEM_PYTHON: " << read_file(log);
   ASSERT_EQ(status, 0) << read_file(log);
   const std::vector<double> wanted = trained_on_digits(concat("npz:", folder.text(), "/digits.npz"), 1).weights;
   const std::string decoders = image_formats();
-  for (const auto& [spec, decoder] : {std::pair{"images:TMP/png", "PNG"}, {"images:TMP/jpg", "JPEG"}, {"csv:TMP/digits.csv", ""}, {"npz:TMP/digits.npz", ""}, {"npy:TMP/x.npy,TMP/y.npy", ""},
-                                      {"jsonl:TMP/digits.jsonl", ""}, {"webdataset:TMP/digits-{0..1}.tar", "PNG"}, {"tfrecord:TMP/digits.tfrecord", "PNG"}, {"parquet:TMP/digits.parquet", ""}}) {
+  for (const auto& [spec, decoder] : {std::pair{"images:TMP/png", "PNG"},
+                                      {"images:TMP/jpg", "JPEG"},
+                                      {"csv:TMP/digits.csv", ""},
+                                      {"npz:TMP/digits.npz", ""},
+                                      {"npy:TMP/x.npy,TMP/y.npy", ""},
+                                      {"jsonl:TMP/digits.jsonl", ""},
+                                      {"webdataset:TMP/digits-{0..1}.tar", "PNG"},
+                                      {"tfrecord:TMP/digits.tfrecord", "PNG"},
+                                      {"parquet:TMP/digits.parquet", ""}}) {
     SCOPED_TRACE(spec);
     if (decoders.find(decoder) == std::string::npos) continue;
     std::string at = spec;
@@ -178,7 +193,8 @@ TEST(Formats, NamesOfClassesStayWithTheModel) {
 TEST(Formats, MeansOfColumnsStayWithTheModel) {
   const TemporaryFolder folder;
   std::string csv = "a,b,c,d,kind\n", other = csv;
-  for (std::int64_t i = 0; i < samples; ++i) csv += concat(i % 3 == 0, ',', i % 3 == 1, ',', i % 3 == 2, ',', i % 5 == 0 ? "NA" : i % 2 ? "1" : "5", ',', "xyz"[i % 3], '\n');
+  for (std::int64_t i = 0; i < samples; ++i)
+    csv += concat(i % 3 == 0, ',', i % 3 == 1, ',', i % 3 == 2, ',', i % 5 == 0 ? "NA" : i % 2 ? "1" : "5", ',', "xyz"[i % 3], '\n');
   other += "1,0,0,NA,x\n0,1,0,40,y\n";
   const std::string trained = (folder / "trained.onnx").string(), path = folder.write("other.csv", other);
   {
@@ -205,7 +221,8 @@ TEST(Formats, MeansOfColumnsStayWithTheModel) {
     const Splits data = open_data("csv:" + path + how, model.data_request());
     EXPECT_EQ(fourth(*data.train), 3) << how;
     bool told = false;
-    for (const std::string& note : data.train->notes()) told = told || note.find("1 missing values are their column's mean (as the model was trained)") != std::string::npos;
+    for (const std::string& note : data.train->notes())
+      told = told || note.find("1 missing values are their column's mean (as the model was trained)") != std::string::npos;
     EXPECT_TRUE(told);
   }
   EXPECT_EQ(fourth(*open_data("csv:" + path + ",missing=7", model.data_request()).train), 7);
@@ -214,7 +231,10 @@ TEST(Formats, MeansOfColumnsStayWithTheModel) {
 TEST(Formats, ATextTrainsAModelOfItsCharacters) {
   // ids [N,8] → a row of a table each → logits [N,8,4]
   test::Model m;
-  m.input("ids", "N,8", onnx::TensorProto::INT64).add(filled_tensor("table", {4, 4})).add(node("Gather", {"table", "ids"}, {"y"})).output("y");
+  m.input("ids", "N,8", onnx::TensorProto::INT64)
+      .add(filled_tensor("table", {4, 4}))
+      .add(node("Gather", {"table", "ids"}, {"y"}))
+      .output("y");
   const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 100; ++i) text += "abcd";  // each tells the next

@@ -44,7 +44,8 @@ struct Fp8Runs : testing::Test {
 };
 
 TEST_F(Fp8Runs, LearnAsBFloat16Does) {
-  const Trained wide = train(Precision::bf16, "cpu", {.epochs = 8}, *data.train), narrow = train(Precision::fp8, "cpu", {.epochs = 8}, *data.train);
+  const Trained wide = train(Precision::bf16, "cpu", {.epochs = 8}, *data.train),
+                narrow = train(Precision::fp8, "cpu", {.epochs = 8}, *data.train);
   ASSERT_EQ(wide.losses.size(), 40U);
   EXPECT_LT(narrow.losses.back(), 0.5 * narrow.losses[0]);
   for (std::size_t s = 0; s < wide.losses.size(); ++s) EXPECT_NEAR(narrow.losses[s], wide.losses[s], 0.05 * wide.losses[0]) << "step " << s;
@@ -57,14 +58,17 @@ TEST_F(Fp8Runs, GoOnToTheSameBits) {
     const Trained whole = train(Precision::fp8, devices, {.epochs = 3}, *data.train);
     train(Precision::fp8, devices, {.epochs = 1, .run_dir = folder / "run"}, *data.train);
     const Checkpoint checkpoint = read_checkpoint(folder / "run/last.checkpoint");
-    const auto state = std::find_if(checkpoint.optimizer.begin(), checkpoint.optimizer.end(), [](const NamedTensor& t) { return t.name == "tandem.fp8"; });
+    const auto state =
+        std::find_if(checkpoint.optimizer.begin(), checkpoint.optimizer.end(), [](const NamedTensor& t) { return t.name == "tandem.fp8"; });
     ASSERT_NE(state, checkpoint.optimizer.end());
     EXPECT_EQ(state->tensor.shape(), (Shape{3, Fp8Row::count})) << "values, weight and gradient of one product";
-    for (int row = 0; row < 3; ++row) EXPECT_GT(state->tensor.values<float>()[static_cast<std::size_t>(row * Fp8Row::count + 5)], 0) << "five steps";
+    for (int row = 0; row < 3; ++row)
+      EXPECT_GT(state->tensor.values<float>()[static_cast<std::size_t>(row * Fp8Row::count + 5)], 0) << "five steps";
     const Trained rest = train(Precision::fp8, devices, {.epochs = 3, .run_dir = folder / "run", .resume = true}, *data.train);
     EXPECT_TRUE(std::equal(rest.losses.begin(), rest.losses.end(), whole.losses.begin() + 5, whole.losses.end()));
     for (std::size_t i = 0; i < whole.parameters.size(); ++i)
-      EXPECT_TRUE(std::ranges::equal(rest.parameters[i].tensor.bytes(), whole.parameters[i].tensor.bytes())) << devices << ", " << whole.parameters[i].name;
+      EXPECT_TRUE(std::ranges::equal(rest.parameters[i].tensor.bytes(), whole.parameters[i].tensor.bytes()))
+          << devices << ", " << whole.parameters[i].name;
   }
 }
 

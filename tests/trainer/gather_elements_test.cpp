@@ -19,7 +19,9 @@ constexpr std::int64_t rows = 40, places = 6;
 // tokens [N,6] → w[token, place] → · a → of each sample, the elements that its tokens name → [N,6]
 Model picking() {
   test::Model m;
-  m.input("tokens", concat("N,", places), onnx::TensorProto::INT64).add(filled_tensor("w", {rows, places})).add(filled_tensor("a", {places, places}));
+  m.input("tokens", concat("N,", places), onnx::TensorProto::INT64)
+      .add(filled_tensor("w", {rows, places}))
+      .add(filled_tensor("a", {places, places}));
   m.add(node("GatherElements", {"w", "tokens"}, {"g"})).add(node("MatMul", {"g", "a"}, {"h"}));
   m.add(test::int_tensor("six", {1}, {places})).add(node("Mod", {"tokens", "six"}, {"t"}));
   m.add(node("GatherElements", {"h", "t"}, {"y"}, {{"axis", std::int64_t{1}}})).output("y");
@@ -58,7 +60,8 @@ TEST(GatherElements, GivesAWeightThatIsTrained) {
   ASSERT_EQ(before.size(), static_cast<std::size_t>(rows * places));
   double squares = 0;
   for (const double v : before) squares += v * v;
-  EXPECT_NEAR(squares / static_cast<double>(before.size()) / (2.0 / places), 1, 5 * std::sqrt(2.0 / static_cast<double>(before.size()))) << "drawn as rows to pick from";
+  EXPECT_NEAR(squares / static_cast<double>(before.size()) / (2.0 / places), 1, 5 * std::sqrt(2.0 / static_cast<double>(before.size())))
+      << "drawn as rows to pick from";
   const std::vector<double> losses = losses_of(model);
   EXPECT_LT(losses.back(), 0.5 * losses.front());
   const std::vector<double> after = weight_of(model).to_doubles();
@@ -66,7 +69,8 @@ TEST(GatherElements, GivesAWeightThatIsTrained) {
     bool picked = false;
     for (std::int64_t i = 0; i < 8 * places; ++i) picked = picked || i * 7 % rows == row;
     bool changed = false;
-    for (std::int64_t place = 0; place < places; ++place) changed = changed || after[static_cast<std::size_t>(row * places + place)] != before[static_cast<std::size_t>(row * places + place)];
+    for (std::int64_t place = 0; place < places; ++place)
+      changed = changed || after[static_cast<std::size_t>(row * places + place)] != before[static_cast<std::size_t>(row * places + place)];
     EXPECT_EQ(changed, picked) << "row " << row;
   }
 }

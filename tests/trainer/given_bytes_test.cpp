@@ -18,7 +18,9 @@ MemoryDataset images(const Shape& sample, Axes axes, DType dtype = DType::uint8)
   Tensor x(TensorType{DType::uint8, all}), y(TensorType{DType::int64, {samples}});
   for (std::int64_t n = 0, i = 0; n < samples; ++n) {
     y.write<std::int64_t>()[static_cast<std::size_t>(n)] = n % classes;
-    for (std::int64_t k = 0; k < sample.elements(); ++k) x.write<std::uint8_t>()[static_cast<std::size_t>(i++)] = static_cast<std::uint8_t>(n % classes * 20 + static_cast<std::int64_t>(random() % 60));
+    for (std::int64_t k = 0; k < sample.elements(); ++k)
+      x.write<std::uint8_t>()[static_cast<std::size_t>(i++)] =
+          static_cast<std::uint8_t>(n % classes * 20 + static_cast<std::int64_t>(random() % 60));
   }
   MemoryDataset data("images");
   data.add({.name = "images", .axes = axes, .pixels = true}, dtype == DType::uint8 ? x : x.cast(dtype));

@@ -17,7 +17,8 @@ const Backend* const backends[] = {&cpu_backend()};
 Model heads() {
   test::Model m;
   m.input("x", "N,3").add(float_tensor("u", {3}, {1, 2, 3})).add(float_tensor("v", {3}, {-1, 0.5, 2}));
-  return Model(ModelFile::parse(m.add(node("Mul", {"x", "u"}, {"a"})).add(node("Mul", {"x", "v"}, {"b"})).output("a").output("b").bytes(), {}));
+  return Model(
+      ModelFile::parse(m.add(node("Mul", {"x", "u"}, {"a"})).add(node("Mul", {"x", "v"}, {"b"})).output("a").output("b").bytes(), {}));
 }
 
 // The mean of all (p - q)^2
@@ -68,7 +69,8 @@ TEST(GraphFile, IsOneOfSeveralLosses) {
     for (std::size_t e = 0; e < 2; ++e) {
       EXPECT_NEAR(h.epochs[e].loss, want.epochs[e].loss, 1e-6 * want.epochs[e].loss) << devices;
       EXPECT_NEAR(h.epochs[e].val_loss, want.epochs[e].val_loss, 1e-6 * want.epochs[e].loss) << devices;
-      EXPECT_NEAR(h.epochs[e].metrics.at("a_loss"), want.epochs[e].metrics.at("a_loss"), 1e-6 * want.epochs[e].metrics.at("a_loss")) << devices;
+      EXPECT_NEAR(h.epochs[e].metrics.at("a_loss"), want.epochs[e].metrics.at("a_loss"), 1e-6 * want.epochs[e].metrics.at("a_loss"))
+          << devices;
     }
   }
 }
@@ -79,7 +81,9 @@ TEST(GraphFile, SaysWhatItsInputsAreTakenFor) {
   write_atomically(file, squares("b", "y_true"));
   Model model = heads();
   model.compile(options(file), backends);
-  EXPECT_TRUE(std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) { return n.find("its input 'b' is the model's 'b', 'y_true' the labels") != std::string::npos; }));
+  EXPECT_TRUE(std::any_of(model.notes().begin(), model.notes().end(), [](const std::string& n) {
+    return n.find("its input 'b' is the model's 'b', 'y_true' the labels") != std::string::npos;
+  }));
 }
 
 struct Refused {

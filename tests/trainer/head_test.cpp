@@ -40,7 +40,10 @@ ModelFile residual(const WeightOptions& options) {
   layer("stem", "x", "a", 1);
   m.add(node("Relu", {"a"}, {"b"}));
   layer("block", "b", "c", 8);
-  m.add(node("Add", {"b", "c"}, {"d"})).add(node("Relu", {"d"}, {"e"})).add(node("GlobalAveragePool", {"e"}, {"g"})).add(node("Flatten", {"g"}, {"f"}));
+  m.add(node("Add", {"b", "c"}, {"d"}))
+      .add(node("Relu", {"d"}, {"e"}))
+      .add(node("GlobalAveragePool", {"e"}, {"g"}))
+      .add(node("Flatten", {"g"}, {"f"}));
   m.add(float_tensor("fc.weight", {7, 8}, drawn(56, 8))).add(float_tensor("fc.bias", {7}, drawn(7, 8)));
   m.add(node("Gemm", {"f", "fc.weight", "fc.bias"}, {"y"}, {{"transB", std::int64_t{1}}}));
   return ModelFile::parse(m.bytes(), {}, options);

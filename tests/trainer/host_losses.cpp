@@ -55,7 +55,10 @@ double log_of_sum(std::initializer_list<double> list) {
 }
 
 Ctc ctc_of(const P& p) {
-  return {.blank = static_cast<std::int64_t>(p["blank"]), .padding = static_cast<std::int64_t>(p["padding"]), .zero_infinity = p["zero-infinity"] != 0, .per_label = p["per-label"] != 0};
+  return {.blank = static_cast<std::int64_t>(p["blank"]),
+          .padding = static_cast<std::int64_t>(p["padding"]),
+          .zero_infinity = p["zero-infinity"] != 0,
+          .per_label = p["per-label"] != 0};
 }
 
 double ctc(std::span<const double> x, std::int64_t classes, std::span<const std::int64_t> t, const Ctc& o) {

@@ -16,7 +16,11 @@ HostMeasure measured(std::string_view loss, OutputKind kind, Shape scores, std::
   if (loss == "softmax-cross-entropy") labels.axis = axis;
   labels.sample = TensorType{dtype_of<Label>(), {}};
   HostMeasure sum;
-  measure(sum, labels, {.dtype = DType::float32, .values = reinterpret_cast<const std::byte*>(output.data()), .given = reinterpret_cast<const std::byte*>(given.data()), .samples = samples});
+  measure(sum, labels,
+          {.dtype = DType::float32,
+           .values = reinterpret_cast<const std::byte*>(output.data()),
+           .given = reinterpret_cast<const std::byte*>(given.data()),
+           .samples = samples});
   return sum;
 }
 

@@ -20,7 +20,8 @@ namespace {
 std::string picture(int height, int width, int red, int green, int step = 0) {
   std::string file = concat("P6 ", width, ' ', height, " 255\n");
   for (int y = 0; y < height; ++y)
-    for (int x = 0; x < width; ++x) file += {static_cast<char>(red), static_cast<char>(green + step * y), static_cast<char>(x * 255 / width)};
+    for (int x = 0; x < width; ++x)
+      file += {static_cast<char>(red), static_cast<char>(green + step * y), static_cast<char>(x * 255 / width)};
   return file;
 }
 
@@ -126,7 +127,8 @@ TEST(ImageFolder, LeavesOutAndNamesWhatIsNoRegularFile) {
   expect_error(ExitCode::data, "expected a regular file", [&] { splits.train->encoded(0, 0, bytes); });
 }
 
-std::vector<float> fed(const Dataset& data, const Preprocess& p, std::int64_t sample, bool augment = false, std::int64_t epoch = 0, FeedTarget to_feed = target) {
+std::vector<float> fed(const Dataset& data, const Preprocess& p, std::int64_t sample, bool augment = false, std::int64_t epoch = 0,
+                       FeedTarget to_feed = target) {
   Feed feed(data, {to_feed}, p, 1);
   std::vector<float> out(static_cast<std::size_t>(to_feed.sample.shape.elements()));
   std::byte* to[] = {reinterpret_cast<std::byte*>(out.data())};
@@ -146,7 +148,8 @@ TEST(ImageFeed, ResizesTheShorterSideAndCropsTheMiddle) {
   EXPECT_NEAR(stretched[128], 0.05f, 0.02f);
   const std::vector<float> twice = fed(*data, {.resizing = {.shorter = 16}}, 0);
   EXPECT_NEAR(twice[128], 0.44f, 0.02f);  // 28 of 64
-  const std::vector<float> last = fed(*data, {.mean = {0.2, 0.4, 0}, .deviation = {1, 1, 1}}, 0, false, 0, {.name = "x", .sample = {DType::float32, {8, 8, 3}}});
+  const std::vector<float> last =
+      fed(*data, {.mean = {0.2, 0.4, 0}, .deviation = {1, 1, 1}}, 0, false, 0, {.name = "x", .sample = {DType::float32, {8, 8, 3}}});
   EXPECT_NEAR(last[0], 0, 1e-6);
   EXPECT_NEAR(last[1], 0, 1e-6);
   EXPECT_GT(last[2], 0.3f);
@@ -156,8 +159,8 @@ TEST(ImageFeed, AugmentsBySeedEpochAndSample) {
   const TemporaryFolder folder;
   make_classes(folder);
   const auto data = open_data("images:" + folder.text()).train;
-  for (const char* recipe : {"crop", "crop=2", "flip", "rotate", "jitter", "erase=1", "randaugment=15", "vflip", "hue=0.5", "trivial", "randaugment=3x9", "imagenet", "cifar",
-                             "crop,flip,rotate,jitter,hue,erase,randaugment,trivial,grey"}) {
+  for (const char* recipe : {"crop", "crop=2", "flip", "rotate", "jitter", "erase=1", "randaugment=15", "vflip", "hue=0.5", "trivial",
+                             "randaugment=3x9", "imagenet", "cifar", "crop,flip,rotate,jitter,hue,erase,randaugment,trivial,grey"}) {
     SCOPED_TRACE(recipe);
     Preprocess p;
     parse_augment(p, recipe);
@@ -202,7 +205,9 @@ TEST(ImageFeed, RefusesWhatCannotBe) {
   const TemporaryFolder folder;
   make_classes(folder);
   const auto data = open_data("images:" + folder.text()).train;
-  expect_error(ExitCode::data, "an image takes [channels, height, width]", [&] { fed(*data, {}, 0, false, 0, {.name = "x", .sample = {DType::float32, {5}}}); });
+  expect_error(ExitCode::data, "an image takes [channels, height, width]", [&] {
+    fed(*data, {}, 0, false, 0, {.name = "x", .sample = {DType::float32, {5}}});
+  });
   Preprocess p;
   expect_error(ExitCode::usage, "unknown augmentation 'rotat'", [&] { parse_augment(p, "flip,rotat"); });
   expect_error(ExitCode::usage, "expected 0 to 180", [&] { parse_augment(p, "rotate=200"); });
@@ -235,7 +240,8 @@ TEST(ImageFeed, MeasuresMeanAndDeviation) {
   EXPECT_EQ(p.deviation, (std::vector<double>{0.229, 0.224, 0.225}));
   // One colour everywhere has no deviation to divide by.
   std::filesystem::remove(folder / "a/102.ppm");
-  expect_error(ExitCode::data, "is the same everywhere", [&] { measure_normalize(p, *open_data("images:" + folder.text()).train, request); });
+  expect_error(ExitCode::data, "is the same everywhere",
+               [&] { measure_normalize(p, *open_data("images:" + folder.text()).train, request); });
 }
 
 // What images were prepared with is kept in the file that was trained, where evaluate and predict find it.
@@ -260,7 +266,8 @@ TEST(ImageModel, KeepsWhatItsDataWasPreparedWith) {
 std::string batches(const Dataset& data, std::int64_t workers, Preprocess p = {}) {
   parse_augment(p, "crop,flip,jitter");
   Feed feed(data, {target, labels}, p, 3);
-  Loader loader(feed, {.order = {.samples = data.size(), .batch = 3, .shuffle = true, .seed = 3}, .augment = true, .epochs = 2, .workers = workers});
+  Loader loader(
+      feed, {.order = {.samples = data.size(), .batch = 3, .shuffle = true, .seed = 3}, .augment = true, .epochs = 2, .workers = workers});
   std::string all;
   while (const LoadedBatch* batch = loader.next()) {
     all += concat(batch->epoch, ':', batch->index, ':', batch->size);
@@ -306,7 +313,8 @@ TEST(ImageModel, LooksAtFilesBeforeItIsCompiled) {
   write(folder, "b/9.ppm", "P6 3 3 255\nshort");
   const auto data = open_data("images:" + folder.text()).train;
   expect_error(ExitCode::data, "b/9.ppm: broken PPM: the file ends too early", [&] { model.check_data(*data, o, {}); });
-  expect_error(ExitCode::data, "(found before training: all files are looked at; option on_bad_sample leaves such out)", [&] { model.check_data(*data, o, {}); });
+  expect_error(ExitCode::data, "(found before training: all files are looked at; option on_bad_sample leaves such out)",
+               [&] { model.check_data(*data, o, {}); });
   model.check_data(*data, o, {.bad_samples = 1});
 }
 
@@ -325,7 +333,8 @@ TEST(ImageModel, MeasuresNothingInPlaceOfABrokenFile) {
   const Evaluation e = model.evaluate(*data, {.preprocess = skip});
   EXPECT_EQ(e.samples, 9);
   EXPECT_EQ(e.loss, without.loss);
-  const Tensor rows = model.predict(*data, {.preprocess = skip})[0].tensor, good = model.predict(Subset(*data, {0, 1, 3, 4, 5, 6, 7, 8, 9}, "good"))[0].tensor;
+  const Tensor rows = model.predict(*data, {.preprocess = skip})[0].tensor,
+               good = model.predict(Subset(*data, {0, 1, 3, 4, 5, 6, 7, 8, 9}, "good"))[0].tensor;
   ASSERT_EQ(rows.shape(), (Shape{10, 10}));
   for (std::size_t i = 0; i < 10; ++i)
     for (std::size_t c = 0; c < 10; ++c) {

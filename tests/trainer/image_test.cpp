@@ -48,7 +48,8 @@ TEST(Image, IsWhatPillowDecodesAndResizes) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& name) { return read_file((folder / name).string()); };
   const std::string log = (folder / "log").string();
-  const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/image_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
+  const int status =
+      std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/image_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 3) GTEST_SKIP() << "TANDEM_PYTHON: " << read("log");
   ASSERT_EQ(status, 0) << read("log");
   int checked = 0;
@@ -64,7 +65,8 @@ TEST(Image, IsWhatPillowDecodesAndResizes) {
     Image image = decoded(read(file), {.channels = channels});
     if (height > 0) {
       Image resized;
-      resize_image(image, {0, 0, image.height, image.width}, height, width, resized, filter == "bicubic" ? Filter::bicubic : Filter::bilinear);
+      resize_image(image, {0, 0, image.height, image.width}, height, width, resized,
+                   filter == "bicubic" ? Filter::bicubic : Filter::bilinear);
       image = resized;
     }
     const Image wanted = decoded(read(want), {.channels = channels});
@@ -134,7 +136,9 @@ INSTANTIATE_TEST_SUITE_P(Rows, BrokenImage,
 
 // A JPEG without its end, and a PNG of a few bytes that would take a gigabyte, are told by what does not decode them.
 TEST(Image, IsCheckedByHeaderAndEnd) {
-  const auto refused = [](const std::string& file, const char* says) { expect_error(ExitCode::data, says, [&] { check_image(bytes_of(file), "test.img"); }); };
+  const auto refused = [](const std::string& file, const char* says) {
+    expect_error(ExitCode::data, says, [&] { check_image(bytes_of(file), "test.img"); });
+  };
   check_image(bytes_of("P5 1 1 255\nz"), "test.img");
   refused("P5 2 2 255\nz", "4 bytes, 1 follow");
   refused("GIF89a....", "a GIF, which is not read");

@@ -15,12 +15,26 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-ValueId table(GraphBuilder& b, Shape shape) { return b.graph().add_parameter("table", {DType::float32, std::move(shape)}, std::nullopt, true); }
+ValueId table(GraphBuilder& b, Shape shape) {
+  return b.graph().add_parameter("table", {DType::float32, std::move(shape)}, std::nullopt, true);
+}
 
 const Row rows[] = {
-    {"nobody picks by them", [](GraphBuilder& b, ValueId i) { return b.emit("Cast", {i}, {{"to", std::int64_t{1}}}); }, {}},
-    {"rows of a table", [](GraphBuilder& b, ValueId i) { return b.emit("Gather", {table(b, {7, 3}), i}); }, {.lowest = -7, .count = 7}},
-    {"columns of a table", [](GraphBuilder& b, ValueId i) { return b.emit("Gather", {table(b, {7, 3}), i}, {{"axis", std::int64_t{1}}}); }, {.lowest = -3, .count = 3}},
+    {"nobody picks by them",
+     [](GraphBuilder& b, ValueId i) {
+       return b.emit("Cast", {i}, {{"to", std::int64_t{1}}});
+     },
+     {}},
+    {"rows of a table",
+     [](GraphBuilder& b, ValueId i) {
+       return b.emit("Gather", {table(b, {7, 3}), i});
+     },
+     {.lowest = -7, .count = 7}},
+    {"columns of a table",
+     [](GraphBuilder& b, ValueId i) {
+       return b.emit("Gather", {table(b, {7, 3}), i}, {{"axis", std::int64_t{1}}});
+     },
+     {.lowest = -3, .count = 3}},
     {"behind views",
      [](GraphBuilder& b, ValueId i) {
        const ValueId narrow = b.emit("Cast", {b.reshape(i, {2, 2})}, {{"to", std::int64_t{6}}});
@@ -28,7 +42,9 @@ const Row rows[] = {
      },
      {.lowest = -7, .count = 7}},
     {"the smaller of two tables",
-     [](GraphBuilder& b, ValueId i) { return b.add(b.emit("Gather", {table(b, {7, 3}), i}), b.emit("Gather", {table(b, {5, 3}), i})); },
+     [](GraphBuilder& b, ValueId i) {
+       return b.add(b.emit("Gather", {table(b, {7, 3}), i}), b.emit("Gather", {table(b, {5, 3}), i}));
+     },
      {.lowest = -5, .count = 5}},
     {"what is sorted is no place",
      [](GraphBuilder& b, ValueId i) {
@@ -37,7 +53,9 @@ const Row rows[] = {
      },
      {}},
     {"labels",
-     [](GraphBuilder& b, ValueId i) { return b.emit("NegativeLogLikelihoodLoss", {table(b, {4, 9}), i}, {{"ignore_index", std::int64_t{-100}}}); },
+     [](GraphBuilder& b, ValueId i) {
+       return b.emit("NegativeLogLikelihoodLoss", {table(b, {4, 9}), i}, {{"ignore_index", std::int64_t{-100}}});
+     },
      {.count = 9, .ignored = -100}},
 };
 

@@ -92,7 +92,9 @@ TEST(Initialize, ManyWaysOfViewsAreGoneOnce) {
   };
   ValueId w = g.add_parameter("w", {f, {8, 4}}, std::nullopt, true);
   for (int i = 0; i < 40; ++i) {
-    const auto part = [&](std::int64_t from, std::int64_t to) { return node("Slice", {w}, {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{0}}}); };
+    const auto part = [&](std::int64_t from, std::int64_t to) {
+      return node("Slice", {w}, {{"starts", Ints{from}}, {"ends", Ints{to}}, {"axes", Ints{0}}});
+    };
     const ValueId back = part(3, 8), front = part(0, 3);
     w = node("Concat", {back, front}, {{"axis", std::int64_t{0}}});
   }

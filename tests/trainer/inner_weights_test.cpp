@@ -1,4 +1,5 @@
-// Weights in bodies of If, Loop and Scan and in local functions train as they would in the model's own graph, and are written back to where they stand.
+// Weights in bodies of If, Loop and Scan and in local functions train as they would in the model's own graph, and are written back to where
+// they stand.
 // An embedding's padding row stays as it is.
 #include <algorithm>
 #include <cmath>
@@ -24,7 +25,8 @@ std::vector<float> waves(std::int64_t n, float from = 1) {
 onnx::TensorProto weight(const std::string& name) { return test::float_tensor(name, {features, features}, waves(features * features)); }
 onnx::NodeProto constant(const std::string& name) { return node("Constant", {}, {name}, {{"value", weight("")}}); }
 
-onnx::GraphProto body(const test::Names& inputs, const std::vector<onnx::TensorProto>& held, const std::vector<onnx::NodeProto>& nodes, const test::Names& outputs) {
+onnx::GraphProto body(const test::Names& inputs, const std::vector<onnx::TensorProto>& held, const std::vector<onnx::NodeProto>& nodes,
+                      const test::Names& outputs) {
   onnx::GraphProto graph = test::branch(nodes, outputs);
   for (const std::string& name : inputs) graph.add_input()->set_name(name);
   for (const onnx::TensorProto& t : held) *graph.add_initializer() = t;
@@ -100,7 +102,8 @@ class InnerWeight : public testing::TestWithParam<Row> {};
 TEST_P(InnerWeight, TrainsAsInTheModelsOwnGraphAndGoesBack) {
   const Row& row = GetParam();
   Model inner = model_of(row.build), plain = model_of(row.plain);
-  const std::vector<Tensor> batch{Tensor::of<float>(Shape{samples, features}, waves(samples * features, 2)), Tensor::of<float>(Shape{samples, features}, waves(samples * features, 3))};
+  const std::vector<Tensor> batch{Tensor::of<float>(Shape{samples, features}, waves(samples * features, 2)),
+                                  Tensor::of<float>(Shape{samples, features}, waves(samples * features, 3))};
   for (int step = 0; step < 3; ++step) EXPECT_NEAR(inner.train_on_batch(batch, 0.1).loss, plain.train_on_batch(batch, 0.1).loss, 1e-6);
   const std::vector<double> now = value_of(inner, row.weight), wanted = value_of(plain, "w");
   ASSERT_EQ(now.size(), wanted.size());
@@ -145,14 +148,19 @@ TEST(InnerWeights, AreNoneOfATrainingInfo) {
 }
 
 TEST(Embedding, KeepsThePaddingRowThatTheFileNotes) {
-  for (const auto& [arguments, padding] : {std::pair("%p_e_weight, %x, 2", 2), {"%p_e_weight, %x", -1}, {"%p_e_weight, %x, -1, True", -1}, {"%p_e_weight, %x, 0, True", 0}}) {
+  for (const auto& [arguments, padding] :
+       {std::pair("%p_e_weight, %x, 2", 2), {"%p_e_weight, %x", -1}, {"%p_e_weight, %x, -1, True", -1}, {"%p_e_weight, %x, 0, True", 0}}) {
     SCOPED_TRACE(arguments);
     test::Model m(18);
-    m.input("x", "N,5", onnx::TensorProto::INT64).output("y").add(test::float_tensor("e", {4, features}, waves(4 * features))).add(test::int_tensor("axis", {1}, {1}));
+    m.input("x", "N,5", onnx::TensorProto::INT64)
+        .output("y")
+        .add(test::float_tensor("e", {4, features}, waves(4 * features)))
+        .add(test::int_tensor("axis", {1}, {1}));
     onnx::NodeProto lookup = node("Gather", {"e", "x"}, {"rows"});
     auto& note = *lookup.add_metadata_props();
     note.set_key("pkg.torch.onnx.fx_node");
-    note.set_value(concat("%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (", arguments, "), kwargs = {})"));
+    note.set_value(concat("%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (", arguments,
+                          "), kwargs = {})"));
     m.add(lookup).add(node("ReduceMean", {"rows", "axis"}, {"y"}, {{"keepdims", std::int64_t{0}}}));
     for (const char* devices : {"cpu:0", "cpu:0-1"}) {
       ModelOptions o;
@@ -163,14 +171,18 @@ TEST(Embedding, KeepsThePaddingRowThatTheFileNotes) {
       Model model(m.parse());
       model.compile(o, backends);
       const std::vector<std::string>& warnings = model.plan().warnings;
-      EXPECT_EQ(std::any_of(warnings.begin(), warnings.end(), [](const std::string& w) { return w.find("scale_grad_by_freq") != w.npos; }), std::string_view(arguments).ends_with("True"));
+      EXPECT_EQ(std::any_of(warnings.begin(), warnings.end(), [](const std::string& w) { return w.find("scale_grad_by_freq") != w.npos; }),
+                std::string_view(arguments).ends_with("True"));
       std::vector<std::int64_t> tokens;
       for (std::int64_t i = 0; i < samples * 5; ++i) tokens.push_back(i % 4);
       const std::vector<double> before = value_of(model, "e");
-      model.train_on_batch(std::vector<Tensor>{Tensor::of<std::int64_t>(Shape{samples, 5}, tokens), Tensor::of<float>(Shape{samples, features}, waves(samples * features, 3))}, 0.5);
+      model.train_on_batch(std::vector<Tensor>{Tensor::of<std::int64_t>(Shape{samples, 5}, tokens),
+                                               Tensor::of<float>(Shape{samples, features}, waves(samples * features, 3))},
+                           0.5);
       const std::vector<double> after = value_of(model, "e");
       for (std::size_t row = 0; row < 4; ++row)
-        for (std::size_t i = row * features; i < (row + 1) * features; ++i) EXPECT_EQ(before[i] == after[i], static_cast<int>(row) == padding) << row;
+        for (std::size_t i = row * features; i < (row + 1) * features; ++i)
+          EXPECT_EQ(before[i] == after[i], static_cast<int>(row) == padding) << row;
     }
   }
 }

@@ -83,19 +83,22 @@ std::string model_of(const Row& row) {
     m.add(float_tensor("low", {}, {-1})).add(float_tensor("high", {}, {1}));
     operands.insert(operands.end(), {"low", "high"});
   }
-  if (row.op == std::string("MaxPool")) attributes = {{"kernel_shape", std::vector<std::int64_t>{3}}, {"pads", std::vector<std::int64_t>{1, 1}}};
+  if (row.op == std::string("MaxPool"))
+    attributes = {{"kernel_shape", std::vector<std::int64_t>{3}}, {"pads", std::vector<std::int64_t>{1, 1}}};
   if (row.op == std::string("TopK")) {
     m.add(test::int_tensor("k", {1}, {1}));
     operands.emplace_back("k");
     results.emplace_back("which");
   }
   m.add(node(row.op, operands, results, attributes)).add(node("Mul", {"x", "y"}, {"product"}));
-  for (const auto& [in, out] : {std::pair{"product", "above"}, {"w", "below"}}) m.add(node("ReduceSum", {in}, {out}, {{"keepdims", std::int64_t{0}}}));
+  for (const auto& [in, out] : {std::pair{"product", "above"}, {"w", "below"}})
+    m.add(node("ReduceSum", {in}, {out}, {{"keepdims", std::int64_t{0}}}));
   return m.add(node("Add", {"above", "below"}, {"loss"})).output("loss").bytes();
 }
 
 void write(std::ostream& out, const Row& row) {
-  Model model(ModelFile::parse(model_of(row), {}, {.trainable = {"w"}, .constant = row.trained ? std::vector<std::string>() : std::vector<std::string>{"v"}}));
+  Model model(ModelFile::parse(model_of(row), {},
+                               {.trainable = {"w"}, .constant = row.trained ? std::vector<std::string>() : std::vector<std::string>{"v"}}));
   ModelOptions o{.init = "keep"};
   o.plan.batch = 1;
   o.plan.devices = parse_devices("cpu");
@@ -129,7 +132,8 @@ TEST(Kinks, GradientsAreThoseOfPyTorch) {
   }
   write_atomically(folder / "kinks", text.str());
   const std::string log = (folder / "log").string();
-  const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/kinks.py ", (folder / "kinks").string(), " >", log, " 2>&1").c_str());
+  const int status = std::system(
+      concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/kinks.py ", (folder / "kinks").string(), " >", log, " 2>&1").c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == packages_missing) GTEST_SKIP() << "TANDEM_PYTHON: " << read_file(log);
   EXPECT_EQ(status, 0) << read_file(log);
 }

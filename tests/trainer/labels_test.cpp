@@ -97,7 +97,8 @@ void PrintTo(const ReproRow& row, std::ostream* out) {
 class ReproLabels : public testing::TestWithParam<ReproRow> {};
 TEST_P(ReproLabels, GiveOnnxRuntimesLoss) {
   const ReproRow& row = GetParam();
-  if (!std::filesystem::exists(repro(row.model))) GTEST_SKIP() << repro(row.model) << " is not there: set TANDEM_SHARED to the folder of test material";
+  if (!std::filesystem::exists(repro(row.model)))
+    GTEST_SKIP() << repro(row.model) << " is not there: set TANDEM_SHARED to the folder of test material";
   const auto load = [&] { return Model::load(repro(row.model)); };
   const Splits file = open_data("npz:" + repro(row.data).string(), load().data_request(options(3)));
   const MemoryDataset* data = dynamic_cast<const MemoryDataset*>(file.train.get());
@@ -123,12 +124,14 @@ INSTANTIATE_TEST_SUITE_P(All, ReproLabels,
                          [](const auto& info) { return info.param.name; });
 
 TEST(ReproLabels, ThatDoNotFitAreRefused) {
-  if (!std::filesystem::exists(repro("lm2.onnx"))) GTEST_SKIP() << repro("lm2.onnx") << " is not there: set TANDEM_SHARED to the folder of test material";
+  if (!std::filesystem::exists(repro("lm2.onnx")))
+    GTEST_SKIP() << repro("lm2.onnx") << " is not there: set TANDEM_SHARED to the folder of test material";
   const Splits data = open_data("npz:" + repro("big.npz").string());
   Model model = Model::load(repro("lm2.onnx"));
   ModelOptions o = options(64);
   model.fit_labels(o, *data.train);
-  expect_error(ExitCode::data, "samples of 'y' are int64[], the model's labels take int64[200] per sample", [&] { model.check_data(*data.train, o, {}); });
+  expect_error(ExitCode::data, "samples of 'y' are int64[], the model's labels take int64[200] per sample",
+               [&] { model.check_data(*data.train, o, {}); });
   for (const char* name : {"no_batch_out.onnx", "no_batch_out3.onnx"}) {
     Model none = Model::load(repro(name));
     for (const PlanMode mode : {PlanMode::training, PlanMode::inference}) {
@@ -140,7 +143,9 @@ TEST(ReproLabels, ThatDoNotFitAreRefused) {
       });
     }
     none.compile(options(3, "cpu", PlanMode::inference), backends);
-    expect_error(ExitCode::model, "output 'y' float32", [&] { none.predict(dataset(noise({DType::float32, {24, 8}}, 1), noise({DType::float32, {24, 1}}, 2))); });
+    expect_error(ExitCode::model, "output 'y' float32", [&] {
+      none.predict(dataset(noise({DType::float32, {24, 8}}, 1), noise({DType::float32, {24, 1}}, 2)));
+    });
   }
 }
 
@@ -148,14 +153,19 @@ TEST(ReproLabels, ThatDoNotFitAreRefused) {
 test::Model head(const std::function<void(test::Model&)>& ending) {
   test::Model m;
   const Tensor w = noise({DType::float32, {4, 5}}, 7);
-  m.input("x", "N,6,4").add(float_tensor("w", {4, 5}, {w.values<float>().begin(), w.values<float>().end()})).add(node("MatMul", {"x", "w"}, {"m"}));
+  m.input("x", "N,6,4")
+      .add(float_tensor("w", {4, 5}, {w.values<float>().begin(), w.values<float>().end()}))
+      .add(node("MatMul", {"x", "w"}, {"m"}));
   ending(m);
   return m;
 }
 const auto as_it_is = [](test::Model& m) { m.output("m"); };
 const auto flattened = [](test::Model& m) { m.add(int_tensor("s", {2}, {-1, 5})).add(node("Reshape", {"m", "s"}, {"y"})).output("y"); };
 const auto softmax_flattened = [](test::Model& m) {
-  m.add(node("Softmax", {"m"}, {"p"}, {{"axis", std::int64_t{-1}}})).add(int_tensor("s", {2}, {-1, 5})).add(node("Reshape", {"p", "s"}, {"y"})).output("y");
+  m.add(node("Softmax", {"m"}, {"p"}, {{"axis", std::int64_t{-1}}}))
+      .add(int_tensor("s", {2}, {-1, 5}))
+      .add(node("Reshape", {"p", "s"}, {"y"}))
+      .output("y");
 };
 const auto classes_first = [](test::Model& m) {
   m.add(node("Transpose", {"m"}, {"y"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}})).output("y");
@@ -216,7 +226,8 @@ TEST(FlattenedHeads, OfPlacesBeforeSamplesAreRefused) {
                       m.add(int_tensor("s", {2}, {-1, 5})).add(node("Reshape", {"t", "s"}, {"y"})).output("y");
                     }).parse());
   const MemoryDataset data = dataset(noise({DType::float32, {8, 6, 4}}, 3), noise({DType::int64, {8, 6}}, 4));
-  expect_error(ExitCode::model, "'y' float32[24,5] holds its 4 samples along axis 0, 6 times", [&] { model.check_data(data, options(4), {}); });
+  expect_error(ExitCode::model, "'y' float32[24,5] holds its 4 samples along axis 0, 6 times",
+               [&] { model.check_data(data, options(4), {}); });
 }
 
 TEST(FlattenedHeads, TakeLabelsInOneRow) {
@@ -274,8 +285,13 @@ TEST(Predict, LeavesOutWhatIsOfNoSample) {
 // tokens [N,3] → embedding of 7 rows → sum of places → [N,4]
 test::Model embedding() {
   test::Model m;
-  m.input("tokens", "N,3", onnx::TensorProto::INT32).add(filled_tensor("e", {7, 4})).add(node("Cast", {"tokens"}, {"t"}, {{"to", std::int64_t{7}}}));
-  m.add(node("Gather", {"e", "t"}, {"g"})).add(node("ReduceSum", {"g", "axes"}, {"y"}, {{"keepdims", std::int64_t{0}}})).add(int_tensor("axes", {1}, {1})).output("y");
+  m.input("tokens", "N,3", onnx::TensorProto::INT32)
+      .add(filled_tensor("e", {7, 4}))
+      .add(node("Cast", {"tokens"}, {"t"}, {{"to", std::int64_t{7}}}));
+  m.add(node("Gather", {"e", "t"}, {"g"}))
+      .add(node("ReduceSum", {"g", "axes"}, {"y"}, {{"keepdims", std::int64_t{0}}}))
+      .add(int_tensor("axes", {1}, {1}))
+      .output("y");
   return m;
 }
 
@@ -305,7 +321,9 @@ TEST(Indices, OutOfRangeAreRefusedBySampleAndValue) {
   expect_error(ExitCode::data, "sample 0 has -8 in 'tokens'", [&] { model.check_data(with({0, -8, 2, 1, 2, 3}, {0, 3}), o, {}); });
   expect_error(ExitCode::data, "sample 1 has label 4, the model's output has 4 classes (0 to 3)",
                [&] { model.check_data(with({0, 1, 2, 1, 2, 3}, {0, 4}), o, {}); });
-  expect_error(ExitCode::data, "option ignore_index -100 leaves such places out", [&] { model.check_data(with({0, 1, 2, 1, 2, 3}, {0, -100}), o, {}); });
+  expect_error(ExitCode::data, "option ignore_index -100 leaves such places out", [&] {
+    model.check_data(with({0, 1, 2, 1, 2, 3}, {0, -100}), o, {});
+  });
   model.compile(options(2, "cpu", PlanMode::inference), backends);
   expect_error(ExitCode::data, "sample 1 has 7 in 'tokens'", [&] { model.predict(with({0, 1, 2, 7, 2, 3}, {0, 3})); });
 }

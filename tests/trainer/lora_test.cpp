@@ -33,8 +33,13 @@ std::vector<float> drawn(std::int64_t n, double deviation, unsigned seed) {
 // x [N,16] · first [16,24], relu, · secondᵀ [20,24], relu, · fcᵀ [5,20]
 ModelFile base(const WeightOptions& options = {}) {
   test::Model m;
-  m.input("x", "N,16").output("y").add(float_tensor("first", {16, 24}, drawn(384, 0.3, 1))).add(float_tensor("second.weight", {20, 24}, drawn(480, 0.3, 2)));
-  m.add(float_tensor("second.bias", {20}, drawn(20, 0.1, 3))).add(float_tensor("fc.weight", {5, 20}, drawn(100, 0.3, 4))).add(float_tensor("fc.bias", {5}, drawn(5, 0.1, 5)));
+  m.input("x", "N,16")
+      .output("y")
+      .add(float_tensor("first", {16, 24}, drawn(384, 0.3, 1)))
+      .add(float_tensor("second.weight", {20, 24}, drawn(480, 0.3, 2)));
+  m.add(float_tensor("second.bias", {20}, drawn(20, 0.1, 3)))
+      .add(float_tensor("fc.weight", {5, 20}, drawn(100, 0.3, 4)))
+      .add(float_tensor("fc.bias", {5}, drawn(5, 0.1, 5)));
   m.add(node("MatMul", {"x", "first"}, {"a"})).add(node("Relu", {"a"}, {"b"}));
   m.add(node("Gemm", {"b", "second.weight", "second.bias"}, {"c"}, {{"transB", std::int64_t{1}}})).add(node("Relu", {"c"}, {"d"}));
   m.add(node("Gemm", {"d", "fc.weight", "fc.bias"}, {"y"}, {{"transB", std::int64_t{1}}}));
@@ -56,7 +61,9 @@ MemoryDataset clouds(std::int64_t samples, unsigned seed) {
   const auto y = labels.write<std::int64_t>();
   for (std::int64_t i = 0; i < samples; ++i) {
     y[static_cast<std::size_t>(i)] = i % 3;
-    for (std::int64_t k = 0; k < 16; ++k) x[static_cast<std::size_t>(i * 16 + k)] = centres[static_cast<std::size_t>(i % 3 * 16 + k)] + noise[static_cast<std::size_t>(i * 16 + k)];
+    for (std::int64_t k = 0; k < 16; ++k)
+      x[static_cast<std::size_t>(i * 16 + k)] =
+          centres[static_cast<std::size_t>(i % 3 * 16 + k)] + noise[static_cast<std::size_t>(i * 16 + k)];
   }
   MemoryDataset data("clouds");
   data.add({.name = "x"}, points);
@@ -101,7 +108,8 @@ TEST(Lora, TrainsAdaptersAndTheHeadAloneAndIsWrittenMerged) {
   model.fit(clouds(300, 1), {.epochs = 5, .learning_rate = 0.05});
   EXPECT_GT(model.evaluate(clouds(90, 2)).accuracy, 0.9);
   for (const NamedTensor& p : model.parameters())
-    EXPECT_EQ(p.tensor.to_doubles() != before.at(p.name), p.name.find(".lora_") != std::string::npos || p.name.starts_with("fc.")) << p.name;
+    EXPECT_EQ(p.tensor.to_doubles() != before.at(p.name), p.name.find(".lora_") != std::string::npos || p.name.starts_with("fc."))
+        << p.name;
 
   model.save(folder / "merged.onnx");
   Model merged = Model::load(folder / "merged.onnx");
@@ -145,7 +153,10 @@ std::vector<std::string> adapted_weights(const test::Model& m, LoraOptions lora)
 // x · W [side, side], its one weight.
 test::Model one_product(std::int64_t side) {
   test::Model m;
-  m.input("x", "N," + std::to_string(side)).output("y").add(float_tensor("w", {side, side}, drawn(side * side, 0.05, 1))).add(node("MatMul", {"x", "w"}, {"y"}));
+  m.input("x", "N," + std::to_string(side))
+      .output("y")
+      .add(float_tensor("w", {side, side}, drawn(side * side, 0.05, 1)))
+      .add(node("MatMul", {"x", "w"}, {"y"}));
   return m;
 }
 
@@ -172,7 +183,8 @@ TEST(Lora, AModelFreezesItsBase) {
   EXPECT_EQ(summary.in_adapters, 2 * (16 + 24));
   EXPECT_EQ(summary.trainable, 2 * (16 + 24) + 3 * 20 + 3);
   EXPECT_EQ(summary.frozen, 16 * 24 + 20 * 24 + 20);
-  EXPECT_NE(text_of(summary).find("143 trainable: 80 in 1 adapter, the rest beside them; 884 frozen"), std::string::npos) << text_of(summary);
+  EXPECT_NE(text_of(summary).find("143 trainable: 80 in 1 adapter, the rest beside them; 884 frozen"), std::string::npos)
+      << text_of(summary);
   EXPECT_EQ(model.summary({.dims = {}, .freeze = {"*.lora_A"}, .unfreeze = {"second.bias"}}).trainable, 2 * 24 + 3 * 20 + 3 + 20);
   ModelOptions o = training();
   o.init = "he-normal";
@@ -188,24 +200,48 @@ TEST(Lora, MergesWhereverTheWeightLies) {
     return float_tensor(name, dims, drawn(n, 0.3, 5));
   };
   const std::vector<std::pair<const char*, Build>> rows{
-      {"behind Transpose", [&](test::Model& m) { m.add(weight("w", {3, 16})).add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"y"})); }},
+      {"behind Transpose",
+       [&](test::Model& m) {
+         m.add(weight("w", {3, 16})).add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"y"}));
+       }},
       {"behind Reshape and Transpose",
        [&](test::Model& m) {
-         m.add(weight("w", {3, 4, 4})).add(test::int_tensor("s", {2}, {0, -1})).add(node("Transpose", {"w"}, {"t"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}));
+         m.add(weight("w", {3, 4, 4}))
+             .add(test::int_tensor("s", {2}, {0, -1}))
+             .add(node("Transpose", {"w"}, {"t"}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}));
          m.add(node("Reshape", {"t", "s"}, {"r"})).add(node("Transpose", {"r"}, {"u"})).add(node("MatMul", {"x", "u"}, {"y"}));
        }},
-      {"in a Constant node", [&](test::Model& m) { m.add(node("Constant", {}, {"w"}, {{"value", weight("", {16, 3})}})).add(node("MatMul", {"x", "w"}, {"y"})); }},
-      {"Gemm by a factor", [&](test::Model& m) { m.add(weight("w", {3, 16})).add(weight("b", {3})).add(node("Gemm", {"x", "w", "b"}, {"y"}, {{"alpha", 0.5F}, {"beta", 2.0F}, {"transB", std::int64_t{1}}})); }},
+      {"in a Constant node",
+       [&](test::Model& m) {
+         m.add(node("Constant", {}, {"w"}, {{"value", weight("", {16, 3})}})).add(node("MatMul", {"x", "w"}, {"y"}));
+       }},
+      {"Gemm by a factor",
+       [&](test::Model& m) {
+         m.add(weight("w", {3, 16}))
+             .add(weight("b", {3}))
+             .add(node("Gemm", {"x", "w", "b"}, {"y"}, {{"alpha", 0.5F}, {"beta", 2.0F}, {"transB", std::int64_t{1}}}));
+       }},
       {"Gemm of a transposed x",
-       [&](test::Model& m) { m.add(weight("w", {16, 3})).add(node("Transpose", {"x"}, {"t"})).add(node("Gemm", {"t", "w"}, {"y"}, {{"transA", std::int64_t{1}}})); }},
+       [&](test::Model& m) {
+         m.add(weight("w", {16, 3}))
+             .add(node("Transpose", {"x"}, {"t"}))
+             .add(node("Gemm", {"t", "w"}, {"y"}, {{"transA", std::int64_t{1}}}));
+       }},
       {"read twice",
        [&](test::Model& m) {
-         m.add(weight("w", {16, 16})).add(weight("v", {16, 3})).add(node("MatMul", {"x", "w"}, {"a"})).add(node("Tanh", {"a"}, {"b"})).add(node("MatMul", {"b", "w"}, {"c"}));
+         m.add(weight("w", {16, 16}))
+             .add(weight("v", {16, 3}))
+             .add(node("MatMul", {"x", "w"}, {"a"}))
+             .add(node("Tanh", {"a"}, {"b"}))
+             .add(node("MatMul", {"b", "w"}, {"c"}));
          m.add(node("MatMul", {"c", "v"}, {"y"}));
        }},
       {"filters",
        [&](test::Model& m) {
-         m.add(weight("w", {3, 1, 4, 4})).add(test::int_tensor("s", {4}, {-1, 1, 4, 4})).add(test::int_tensor("z", {2}, {-1, 3})).add(node("Reshape", {"x", "s"}, {"i"}));
+         m.add(weight("w", {3, 1, 4, 4}))
+             .add(test::int_tensor("s", {4}, {-1, 1, 4, 4}))
+             .add(test::int_tensor("z", {2}, {-1, 3}))
+             .add(node("Reshape", {"x", "s"}, {"i"}));
          m.add(node("Conv", {"i", "w"}, {"c"}, {{"auto_pad", std::string("VALID")}})).add(node("Reshape", {"c", "z"}, {"y"}));
        }},
   };
@@ -228,7 +264,8 @@ TEST(Lora, MergesWhereverTheWeightLies) {
     model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
     model.save_adapter(folder / "a.onnx_adapter");
     const ModelOptions inference{.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}};
-    Model merged = Model::load(folder / "merged.onnx"), with = Model::load(folder / "inputs.onnx", {.lora = LoraOptions{.from = folder / "a.onnx_adapter"}});
+    Model merged = Model::load(folder / "merged.onnx"),
+          with = Model::load(folder / "inputs.onnx", {.lora = LoraOptions{.from = folder / "a.onnx_adapter"}});
     EXPECT_EQ(merged.file().tensors().size(), ModelFile::parse(m.bytes(), {}).tensors().size());
     for (Model* again : {&merged, &with}) {
       again->compile(inference, backends);
@@ -239,8 +276,14 @@ TEST(Lora, MergesWhereverTheWeightLies) {
 
 TEST(Lora, AdaptsWhatProductsAloneRead) {
   test::Model m;
-  m.input("x", "N,16").output("y").add(float_tensor("w", {16, 16}, drawn(256, 0.1, 1))).add(float_tensor("v", {16, 16}, drawn(256, 0.1, 2)));
-  m.add(node("Transpose", {"w"}, {"t"})).add(node("MatMul", {"x", "t"}, {"a"})).add(node("MatMul", {"a", "w"}, {"b"})).add(node("MatMul", {"b", "v"}, {"y"}));
+  m.input("x", "N,16")
+      .output("y")
+      .add(float_tensor("w", {16, 16}, drawn(256, 0.1, 1)))
+      .add(float_tensor("v", {16, 16}, drawn(256, 0.1, 2)));
+  m.add(node("Transpose", {"w"}, {"t"}))
+      .add(node("MatMul", {"x", "t"}, {"a"}))
+      .add(node("MatMul", {"a", "w"}, {"b"}))
+      .add(node("MatMul", {"b", "v"}, {"y"}));
   EXPECT_EQ(adapted_weights(m, {}), std::vector<std::string>{"v"});  // w is read in two ways
   EXPECT_THROW(adapted_weights(m, {.targets = {"w"}}), Error);
   m.add(node("Relu", {"v"}, {"z"})).output("z");
@@ -261,7 +304,8 @@ TEST(Lora, OfHalvesIsOfHalves) {
     model.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
     model.save(folder / "inputs.onnx", true, {.adapters_as_inputs = true});
     model.save_adapter(folder / "a.onnx_adapter");
-    for (const AdapterParameter& p : read_adapter(folder / "a.onnx_adapter")) EXPECT_EQ(p.tensor.dtype(), p.name == "lora.scale" ? DType::float32 : type) << p.name;
+    for (const AdapterParameter& p : read_adapter(folder / "a.onnx_adapter"))
+      EXPECT_EQ(p.tensor.dtype(), p.name == "lora.scale" ? DType::float32 : type) << p.name;
     const std::string written = test::read_whole(folder / "inputs.onnx");
     EXPECT_NE(written.find(w.raw_data()), std::string::npos);  // the base, to the bit
   }
@@ -299,14 +343,16 @@ void add_small_base(test::Model& m, const SmallBase& row, std::vector<float>& de
     Tensor zeros(TensorType{DType::float64, row.scale.shape()});
     for (double& z : zeros.write<double>()) z = row.zero;
     add("zero", zeros.cast(row.type));
-    m.add(node("DequantizeLinear", {"w", "scale", "zero"}, {"w/float"}, {{"axis", row.axis}, {"block_size", row.block}, {"output_dtype", std::int64_t{1}}}));
+    m.add(node("DequantizeLinear", {"w", "scale", "zero"}, {"w/float"},
+               {{"axis", row.axis}, {"block_size", row.block}, {"output_dtype", std::int64_t{1}}}));
   }
   m.add(node("MatMul", {"x", "w/float"}, {"y"}));
 }
 
 TEST(Lora, OnASmallTypeTrainsAsOnFloatsOfTheSameValuesAndLeavesTheFilesBytes) {
   const Tensor columns = Tensor::of<float>(Shape{3}, {0.25F, 0.5F, 0.125F}), blocks = Tensor::of<float>(Shape{4, 3}, drawn(12, 0.3, 8));
-  const Tensor powers = Tensor::of<float>(Shape{4, 3}, {0.25F, 0.5F, 0.125F, 1, 0.5F, 0.25F, 0.25F, 1, 2, 0.5F, 0.125F, 0.25F}).cast(DType::float8e8m0);
+  const Tensor powers =
+      Tensor::of<float>(Shape{4, 3}, {0.25F, 0.5F, 0.125F, 1, 0.5F, 0.25F, 0.25F, 1, 2, 0.5F, 0.125F, 0.25F}).cast(DType::float8e8m0);
   const SmallBase rows[] = {
       {"float8e4m3fn by columns", DType::float8e4m3fn, 2, columns, 0, 1},
       {"float8e5m2 that is cast", DType::float8e5m2, 0.5, {}, 0},
@@ -342,7 +388,9 @@ TEST(Lora, OnASmallTypeTrainsAsOnFloatsOfTheSameValuesAndLeavesTheFilesBytes) {
     onnx::ModelProto written;
     ASSERT_TRUE(written.ParseFromString(test::read_whole(folder / "inputs.onnx")));
     for (const onnx::TensorProto& t : small.proto.graph().initializer())
-      EXPECT_EQ(1, std::ranges::count_if(written.graph().initializer(), [&](const onnx::TensorProto& w) { return w.SerializeAsString() == t.SerializeAsString(); })) << t.name();
+      EXPECT_EQ(1, std::ranges::count_if(written.graph().initializer(),
+                                         [&](const onnx::TensorProto& w) { return w.SerializeAsString() == t.SerializeAsString(); }))
+          << t.name();
     Model again = Model::load(folder / "inputs.onnx", {.lora = LoraOptions{.from = folder / "a.onnx_adapter"}});
     again.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
     expect_close(scores(again, test), trained, 2e-5);
@@ -351,7 +399,8 @@ TEST(Lora, OnASmallTypeTrainsAsOnFloatsOfTheSameValuesAndLeavesTheFilesBytes) {
 
 TEST(Lora, RefusesFilesOfAdaptersThatAreNone) {
   const TemporaryFolder folder;
-  const std::string bytes = adapter_bytes({{"a.lora_A", Tensor::of<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})}, {"b", Tensor::of<std::int64_t>(Shape{}, {7})}});
+  const std::string bytes =
+      adapter_bytes({{"a.lora_A", Tensor::of<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})}, {"b", Tensor::of<std::int64_t>(Shape{}, {7})}});
   const std::vector<AdapterParameter> read = parse_adapter(bytes);
   ASSERT_EQ(read.size(), 2U);
   EXPECT_EQ(read[0].name, "a.lora_A");
@@ -370,7 +419,8 @@ TEST(Lora, RefusesFilesOfAdaptersThatAreNone) {
       }
     }
   test::write_file(folder / "other.onnx_adapter", bytes);
-  for (const auto& [file, says] : {std::pair{"other.onnx_adapter", "made for another model"}, {"none.onnx_adapter", "none.onnx_adapter"}}) try {
+  for (const auto& [file, says] : {std::pair{"other.onnx_adapter", "made for another model"}, {"none.onnx_adapter", "none.onnx_adapter"}})
+    try {
       base({.lora = LoraOptions{.from = folder / file}});
       ADD_FAILURE() << "nothing was refused";
     } catch (const Error& e) {
@@ -382,8 +432,12 @@ TEST(Lora, RefusesWhatHasNoMatrix) {
   WeightOptions tied = adapted(), still = adapted();
   tied.tie = {{"first", "second.weight"}};
   still.lora->alpha = 0;
-  for (const auto& [options, says] : {std::pair{adapted(0), "r is 0"}, {adapted(17, {"first"}), "has 16 inputs and 24 outputs"}, {still, "alpha is 0"}, {tied, "option tie"},
-                                      {adapted(4, {"second.bias"}), "targets 'second.bias': no weight goes by that name"}}) try {
+  for (const auto& [options, says] : {std::pair{adapted(0), "r is 0"},
+                                      {adapted(17, {"first"}), "has 16 inputs and 24 outputs"},
+                                      {still, "alpha is 0"},
+                                      {tied, "option tie"},
+                                      {adapted(4, {"second.bias"}), "targets 'second.bias': no weight goes by that name"}})
+    try {
       base(options);
       ADD_FAILURE() << "nothing was refused";
     } catch (const Error& e) {

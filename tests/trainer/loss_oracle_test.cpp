@@ -40,10 +40,15 @@ std::string file_mse() {
   m.add(test::function("Squared", {"a", "b"}, {"c"}, {node("Sub", {"a", "b"}, {"d"}), node("Mul", {"d", "d"}, {"c"})}));
   m.add(float_tensor("one", {3}, {1, 1, 1})).add(node("Squared", {"pred", "target"}, {"squares"}, {}, test::function_domain));
   onnx::TensorProto yes = test::int_tensor("", {}, {1});
-  m.add(node("Constant", {}, {"number"}, {{"value", yes}})).add(node("Cast", {"number"}, {"condition"}, {{"to", std::int64_t{onnx::TensorProto::BOOL}}}));
+  m.add(node("Constant", {}, {"number"}, {{"value", yes}}))
+      .add(node("Cast", {"number"}, {"condition"}, {{"to", std::int64_t{onnx::TensorProto::BOOL}}}));
   m.add(node("If", {"condition"}, {"scaled"},
              {{"then_branch", test::branch({node("Mul", {"squares", "one"}, {"kept"})}, {"kept"})}, {"else_branch", test::branch({node("Neg", {"squares"}, {"turned"})}, {"turned"})}}));
-  return m.input("pred", "N,3").input("target", "N,3").add(node("ReduceMean", {"scaled"}, {"loss"}, {{"keepdims", std::int64_t{0}}})).output("loss").bytes();
+  return m.input("pred", "N,3")
+      .input("target", "N,3")
+      .add(node("ReduceMean", {"scaled"}, {"loss"}, {{"keepdims", std::int64_t{0}}}))
+      .output("loss")
+      .bytes();
 }
 std::string file_cross_entropy() {
   test::Model m;
@@ -59,7 +64,8 @@ std::string file_each() { return squares_of_samples().output("each").bytes(); }
 std::string file_weights() {
   test::Model m = squares_of_samples();
   m.input("sample_weight", "N").add(node("Mul", {"each", "sample_weight"}, {"weighted"}));
-  for (const auto& [in, out] : {std::pair{"weighted", "above"}, {"sample_weight", "below"}}) m.add(node("ReduceSum", {in}, {out}, {{"keepdims", std::int64_t{0}}}));
+  for (const auto& [in, out] : {std::pair{"weighted", "above"}, {"sample_weight", "below"}})
+    m.add(node("ReduceSum", {in}, {out}, {{"keepdims", std::int64_t{0}}}));
   return m.add(node("Div", {"above", "below"}, {"loss"})).output("loss").bytes();
 }
 std::string file_of_inputs() {  // the model's input beside its output
@@ -75,7 +81,8 @@ const auto last_axis = [](CompileOptions& o) {
   o.loss.ignore_index = -100;
   o.loss.class_axis = -1;
 };
-const std::vector<std::string> of_classes{"f1", "f1-micro", "precision", "recall", "balanced-accuracy", "iou", "top2", "roc-auc", "pr-auc", "perplexity"};
+const std::vector<std::string> of_classes{"f1",  "f1-micro", "precision", "recall", "balanced-accuracy",
+                                          "iou", "top2",     "roc-auc",   "pr-auc", "perplexity"};
 const std::vector<std::string> of_bits{"f1", "precision", "recall", "iou", "roc-auc", "pr-auc"}, of_numbers{"mae", "rmse", "r2"};
 
 const Row rows[] = {
@@ -165,7 +172,8 @@ Tensor labels_of(const Row& row, std::mt19937& random) {
     const std::int64_t first = row.x[1] == 6 ? 0 : 1;
     for (std::int64_t n = 0; n < samples; ++n)
       for (std::int64_t s = 0; s < 4; ++s)
-        t.write<std::int64_t>()[static_cast<std::size_t>(4 * n + s)] = s < (n + 4) % 5 ? first + static_cast<std::int64_t>(random() % 4) : -1;
+        t.write<std::int64_t>()[static_cast<std::size_t>(4 * n + s)] =
+            s < (n + 4) % 5 ? first + static_cast<std::int64_t>(random() % 4) : -1;
     return t;
   }
   Tensor t = floats(row.x, random);
@@ -199,7 +207,9 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
     shape.push_back(d);
   }
   m.input("x", dims).add(float_tensor("w", shape, start)).add(node("Mul", {"x", "w"}, {row.places_first ? "z" : "y"}));
-  if (row.places_first) m.add(node("Transpose", {"z"}, {"turned"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}})).add(node("LogSoftmax", {"turned"}, {"y"}, {{"axis", std::int64_t{2}}}));
+  if (row.places_first)
+    m.add(node("Transpose", {"z"}, {"turned"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}))
+        .add(node("LogSoftmax", {"turned"}, {"y"}, {{"axis", std::int64_t{2}}}));
   m.output("y");
   Model model(ModelFile::parse(m.bytes(), {}));
   MemoryDataset data("made here");
@@ -267,7 +277,8 @@ TEST(LossOracle, AreThoseOfPyTorchAndScikitLearn) {
       compute(row, devices, batch, folder / (std::string(row.name) + ".npz"));
     }
     const std::string log = (folder / "log").string();
-    const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/loss_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
+    const int status =
+        std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/loss_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
     if (WIFEXITED(status) && WEXITSTATUS(status) == packages_missing) GTEST_SKIP() << "TANDEM_PYTHON: " << read_file(log);
     EXPECT_EQ(status, 0) << read_file(log);
   }

@@ -1,6 +1,6 @@
 // One rule for what a mean is divided by: a step of a large batch, of several small ones, over devices of uneven shares and over ranks
-// moves the weights alike, and tells the same loss and accuracy, as do the epoch's line and an evaluation. tests/trainer/loss_oracle_test.cpp
-// compares every loss with PyTorch's in the same ways.
+// moves the weights alike, and tells the same loss and accuracy, as do the epoch's line and an evaluation.
+// tests/trainer/loss_oracle_test.cpp compares every loss with PyTorch's in the same ways.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,9 +35,14 @@ std::string three_heads() {
   test::Model m;
   std::vector<float> u;
   for (std::int64_t i = 0; i < places * classes; ++i) u.push_back(static_cast<float>(noise(i + 50)));
-  m.input("x", "N,4,3").add(float_tensor("u", {places, classes}, u)).add(float_tensor("v", {classes}, {0.5F, -1, 0.25F})).add(float_tensor("s", {1}, {0.75F}));
+  m.input("x", "N,4,3")
+      .add(float_tensor("u", {places, classes}, u))
+      .add(float_tensor("v", {classes}, {0.5F, -1, 0.25F}))
+      .add(float_tensor("s", {1}, {0.75F}));
   m.add(test::int_tensor("one", {1}, {1})).add(test::int_tensor("all", {2}, {1, 2}));
-  m.add(node("Mul", {"x", "u"}, {"tokens"})).add(node("ReduceSum", {"tokens", "one"}, {"sums"}, {{"keepdims", std::int64_t{0}}})).add(node("Add", {"sums", "v"}, {"kind"}));
+  m.add(node("Mul", {"x", "u"}, {"tokens"}))
+      .add(node("ReduceSum", {"tokens", "one"}, {"sums"}, {{"keepdims", std::int64_t{0}}}))
+      .add(node("Add", {"sums", "v"}, {"kind"}));
   m.add(node("ReduceSum", {"x", "all"}, {"sum"}, {{"keepdims", std::int64_t{0}}})).add(node("Mul", {"sum", "s"}, {"size"}));
   return m.output("tokens").output("kind").output("size").bytes();
 }
@@ -62,7 +67,9 @@ MemoryDataset data_of(const std::vector<std::string>& labels, bool weights) {
     }
     data.add({.name = label, .role = Role::label}, t);
   }
-  if (weights) data.add({.name = "w", .role = Role::weight}, floats({samples}, [](std::int64_t i) { return i < 4 ? 0.25 * static_cast<double>(i) : static_cast<double>(7 * i % 5); }));
+  if (weights)
+    data.add({.name = "w", .role = Role::weight},
+             floats({samples}, [](std::int64_t i) { return i < 4 ? 0.25 * static_cast<double>(i) : static_cast<double>(7 * i % 5); }));
   return data;
 }
 
@@ -122,7 +129,10 @@ struct Way {
   const char *devices, *shares;
   std::int64_t batch;
 };
-const Way ways[] = {{"small batches", "cpu", "", 4}, {"batches of one", "cpu", "", 1}, {"devices", "cpu:0-2", "2,1,1", samples}, {"devices and small batches", "cpu:0-2", "2,1,1", 4}};
+const Way ways[] = {{"small batches", "cpu", "", 4},
+                    {"batches of one", "cpu", "", 1},
+                    {"devices", "cpu:0-2", "2,1,1", samples},
+                    {"devices and small batches", "cpu:0-2", "2,1,1", 4}};
 
 struct Trained {
   std::vector<double> moved;
@@ -149,7 +159,8 @@ Trained step(const Row& row, const Way& way, World* world = nullptr) {
   Trained t{.loss = history.epochs[0].loss, .accuracy = history.epochs[0].accuracy, .metrics = history.epochs[0].metrics};
   const std::vector<NamedTensor> after = model.parameters();
   for (std::size_t p = 0; p < after.size(); ++p)
-    for (std::size_t i = 0; i < after[p].tensor.values<float>().size(); ++i) t.moved.push_back(static_cast<double>(after[p].tensor.values<float>()[i]) - static_cast<double>(before[p].tensor.values<float>()[i]));
+    for (std::size_t i = 0; i < after[p].tensor.values<float>().size(); ++i)
+      t.moved.push_back(static_cast<double>(after[p].tensor.values<float>()[i]) - static_cast<double>(before[p].tensor.values<float>()[i]));
   return t;
 }
 

@@ -18,7 +18,8 @@ MemoryDataset images(Axes axes = Axes::channels_first) {
   std::vector<std::int64_t> y;
   for (std::int64_t i = 0; i < samples; ++i) y.push_back(i % classes);
   MemoryDataset data("images");
-  data.add({.name = "x", .axes = axes}, Tensor::of<float>(axes == Axes::channels_first ? Shape{samples, 2, side, side} : Shape{samples, side, side, 2}, x));
+  data.add({.name = "x", .axes = axes},
+           Tensor::of<float>(axes == Axes::channels_first ? Shape{samples, 2, side, side} : Shape{samples, side, side, 2}, x));
   data.add({.name = "y", .role = Role::label}, Tensor::of<std::int64_t>({samples}, y));
   return data;
 }
@@ -30,7 +31,8 @@ struct Batch {
   std::vector<float> x, y;
   bool operator==(const Batch&) const = default;
 };
-Batch fed(const Dataset& data, const std::string& augment, std::vector<std::int64_t> batch, std::int64_t epoch = 0, RowRange rows = {0, -1}) {
+Batch fed(const Dataset& data, const std::string& augment, std::vector<std::int64_t> batch, std::int64_t epoch = 0,
+          RowRange rows = {0, -1}) {
   Preprocess p;
   if (!augment.empty()) parse_augment(p, augment);
   Feed feed(data, {target, shares}, p, 3);
@@ -47,7 +49,8 @@ Batch mixed(const Batch& plain, const Mix& mix) {
   const std::size_t n = plain.y.size() / classes, each = plain.x.size() / n;
   const double r = 0.5 * std::sqrt(1 - mix.lambda);
   const int cx = static_cast<int>(mix.across * side), cy = static_cast<int>(mix.down * side), half = static_cast<int>(r * side);
-  const int x1 = std::max(cx - half, 0), x2 = std::min<int>(cx + half, side), y1 = std::max(cy - half, 0), y2 = std::min<int>(cy + half, side);
+  const int x1 = std::max(cx - half, 0), x2 = std::min<int>(cx + half, side), y1 = std::max(cy - half, 0),
+            y2 = std::min<int>(cy + half, side);
   const double lambda = mix.cut ? 1.0 - static_cast<double>((x2 - x1) * (y2 - y1)) / (side * side) : mix.lambda;
   const auto blended = [&](float own, float other) { return static_cast<float>(lambda) * own + static_cast<float>(1 - lambda) * other; };
   for (std::size_t i = 0; i < n; ++i) {
@@ -82,7 +85,8 @@ TEST_P(Mixed, IsTorchvisionsFormula) {
     // Another rank's rows are the same as all rows have them; channels that lie last are mixed alike.
     for (const RowRange rows : {RowRange{0, 2}, RowRange{2, 2}, RowRange{4, 1}, RowRange{3, 0}}) {
       const Batch part = fed(data, GetParam(), batch, epoch, rows);
-      const auto begin = static_cast<std::ptrdiff_t>(rows.first * 2 * side * side), end = begin + static_cast<std::ptrdiff_t>(rows.count * 2 * side * side);
+      const auto begin = static_cast<std::ptrdiff_t>(rows.first * 2 * side * side),
+                 end = begin + static_cast<std::ptrdiff_t>(rows.count * 2 * side * side);
       EXPECT_TRUE(std::equal(part.x.begin() + begin, part.x.begin() + end, got.x.begin() + begin));
       EXPECT_EQ(part.y, got.y);
     }
@@ -90,7 +94,8 @@ TEST_P(Mixed, IsTorchvisionsFormula) {
     EXPECT_EQ(of_last.y, got.y);
     for (std::size_t i = 0; i < want.x.size(); ++i) ASSERT_NEAR(of_last.x[i], mixed(plain_last, mix).x[i], 1e-6);
   }
-  const bool cuts = std::string_view(GetParam()).find("cutmix") != std::string_view::npos, blends = std::string_view(GetParam()).find("mixup") != std::string_view::npos;
+  const bool cuts = std::string_view(GetParam()).find("cutmix") != std::string_view::npos,
+             blends = std::string_view(GetParam()).find("mixup") != std::string_view::npos;
   EXPECT_EQ(boxes > 0, cuts);
   EXPECT_EQ(kinds[1] > 0, cuts);
   EXPECT_EQ(kinds[0] > 0, blends);
@@ -121,14 +126,18 @@ TEST(Mixing, RefusesWhatHasNoShares) {
   Preprocess p;
   parse_augment(p, "cutmix");
   const auto check = [&](std::vector<FeedTarget> targets) { Feed(data, std::move(targets), p, 1).check_values(""); };
-  FeedTarget indices{.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = classes}, .loss = "softmax-cross-entropy"}, numbers = shares;
+  FeedTarget indices{
+      .name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = classes}, .loss = "softmax-cross-entropy"},
+      numbers = shares;
   numbers.loss = "mse";
   expect_error(ExitCode::usage, "the model is compiled for int64[]: option dense_labels", [&] { check({target, indices}); });
   expect_error(ExitCode::usage, "which the loss 'mse' does not take", [&] { check({target, numbers}); });
   MemoryDataset numbers_alone("numbers");
   numbers_alone.add({.name = "x"}, Tensor(TensorType{DType::float32, {samples, 5}}));
   numbers_alone.add({.name = "y", .role = Role::label}, Tensor(TensorType{DType::int64, {samples}}));
-  expect_error(ExitCode::usage, "cutmix takes images of one size", [&] { Feed(numbers_alone, {{.name = "x", .sample = {DType::float32, {5}}}, shares}, p, 1).check_values(""); });
+  expect_error(ExitCode::usage, "cutmix takes images of one size", [&] {
+    Feed(numbers_alone, {{.name = "x", .sample = {DType::float32, {5}}}, shares}, p, 1).check_values("");
+  });
   expect_error(ExitCode::usage, "expected the alpha of Beta", [&] { parse_augment(p, "mixup=0"); });
 }
 
@@ -136,7 +145,11 @@ TEST(Mixing, TrainsTheSameWeightsByAnyNumberOfWorkers) {
   const MemoryDataset data = images();
   const auto trained = [&](std::int64_t workers) {
     test::Model m;
-    m.input("x", "N,2,6,6").add(test::filled_tensor("w", {2 * side * side, classes}, 0.01F)).add(test::node("Flatten", {"x"}, {"f"})).add(test::node("MatMul", {"f", "w"}, {"y"})).output("y");
+    m.input("x", "N,2,6,6")
+        .add(test::filled_tensor("w", {2 * side * side, classes}, 0.01F))
+        .add(test::node("Flatten", {"x"}, {"f"}))
+        .add(test::node("MatMul", {"f", "w"}, {"y"}))
+        .output("y");
     Model model(ModelFile::parse(m.bytes(), {}));
     ModelOptions o;
     o.plan.batch = 4;

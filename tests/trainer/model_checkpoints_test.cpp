@@ -150,7 +150,8 @@ TEST(ModelCheckpoints, OneRunHoldsItsFolder) {
   Model model = compiled("mlp", options(10));
   FitOptions fit{.epochs = 1, .run_dir = folder / "run"};
   fit.callbacks.on_epoch = [&](const EpochReport&) {
-    expect_error(ExitCode::io, "a run is going on there (process ", [&] { train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train); });
+    expect_error(ExitCode::io, "a run is going on there (process ",
+                 [&] { train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train); });
   };
   model.fit(*data.train, fit);
   train(options(10), {.epochs = 1, .run_dir = folder / "run"}, *data.train);

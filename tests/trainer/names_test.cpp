@@ -41,7 +41,8 @@ ModelFile model_of(const Names& n) {
   m.add(filled_tensor("scale", {3}, 1)).add(filled_tensor("bias", {3}, 0.1F)).add(filled_tensor("mean", {3}, 0));
   m.add(filled_tensor("variance", {3}, 1)).add(filled_tensor("ratio", {}, 0.25F));
   m.add(node("MatMul", {n.x, n.w}, {"product"})).add(node("Gather", {"table", n.kind}, {"row"}));
-  m.add(node("Add", {"product", "row"}, {n.hidden})).add(node("BatchNormalization", {n.hidden, "scale", "bias", "mean", "variance"}, {"normal"}));
+  m.add(node("Add", {"product", "row"}, {n.hidden}))
+      .add(node("BatchNormalization", {n.hidden, "scale", "bias", "mean", "variance"}, {"normal"}));
   m.add(node("Dropout", {"normal", "ratio"}, {"dropped"})).add(node("Relu", {"dropped"}, {"positive"}));
   m.add(node("MatMul", {"positive", "v"}, {n.out}));
   return m.output(n.out).parse();

@@ -53,18 +53,50 @@ TEST_P(NpzFiles, HoldTheirArrays) {
   const std::string notes = notes_of(*data.train);
   EXPECT_TRUE(row.notes.empty() ? notes.empty() : notes.find(row.notes) != std::string::npos) << notes;
 }
-INSTANTIATE_TEST_SUITE_P(
-    Rows, NpzFiles,
-    testing::Values(
-        NpzRow{"by the inputs' names", {{"x", {2, 2}}, {"adj", {2}}, {"y", {2}, false}}, "", x_and_adj, "x float32[2]: 2 3, 0 1; adj float32[]: 1, 0; label y int64[]: 1, 0", ""},
-        NpzRow{"x beside another's name", {{"x", {2, 2}}, {"adj", {2}}}, "", {.inputs = {{.name = "features"}, {.name = "adj"}}}, "adj float32[]: 1, 0; features float32[2]: 2 3, 0 1", ""},
-        NpzRow{"the one that is left", {{"x", {2, 2}}, {"graph", {2}}}, "", x_and_adj, "x float32[2]: 2 3, 0 1; adj float32[]: 1, 0",
-               "the model's input 'adj' takes the array 'graph' (adj=ARRAY names another)"},
-        NpzRow{"named by options", {{"a", {1, 2}}, {"b", {1}}, {"c", {1}, false}, {"d", {1}}}, ",x=a,adj=b,y=c,weight=d", x_and_adj,
-               "x float32[2]: 0 1; adj float32[]: 0; label y int64[]: 0; weight sample_weight float32[]: 0", ""},
-        NpzRow{"several labels", {{"x", {1}}, {"y_class", {1}, false}, {"y_box", {1, 4}}}, "", {}, "x float32[]: 0; label box float32[4]: 0 1 2 3; label class int64[]: 0", ""},
-        NpzRow{"weights", {{"x", {2}}, {"y", {2}}, {"sample_weight", {2}, false, 3}}, "", {}, "x float32[]: 1, 0; label y float32[]: 1, 0; weight sample_weight float32[]: 3, 0", ""},
-        NpzRow{"arrays that are not used", {{"x", {1}}, {"ids", {1}}, {"y", {1}}}, "", {}, "x float32[]: 0; label y float32[]: 0", "not used: ids"}));
+INSTANTIATE_TEST_SUITE_P(Rows, NpzFiles,
+                         testing::Values(NpzRow{"by the inputs' names",
+                                                {{"x", {2, 2}}, {"adj", {2}}, {"y", {2}, false}},
+                                                "",
+                                                x_and_adj,
+                                                "x float32[2]: 2 3, 0 1; adj float32[]: 1, 0; label y int64[]: 1, 0",
+                                                ""},
+                                         NpzRow{"x beside another's name",
+                                                {{"x", {2, 2}}, {"adj", {2}}},
+                                                "",
+                                                {.inputs = {{.name = "features"}, {.name = "adj"}}},
+                                                "adj float32[]: 1, 0; features float32[2]: 2 3, 0 1",
+                                                ""},
+                                         NpzRow{"the one that is left",
+                                                {{"x", {2, 2}}, {"graph", {2}}},
+                                                "",
+                                                x_and_adj,
+                                                "x float32[2]: 2 3, 0 1; adj float32[]: 1, 0",
+                                                "the model's input 'adj' takes the array 'graph' (adj=ARRAY names another)"},
+                                         NpzRow{
+                                             "named by options",
+                                             {{"a", {1, 2}}, {"b", {1}}, {"c", {1}, false}, {"d", {1}}},
+                                             ",x=a,adj=b,y=c,weight=d",
+                                             x_and_adj,
+                                             "x float32[2]: 0 1; adj float32[]: 0; label y int64[]: 0; weight sample_weight float32[]: 0",
+                                             ""},
+                                         NpzRow{"several labels",
+                                                {{"x", {1}}, {"y_class", {1}, false}, {"y_box", {1, 4}}},
+                                                "",
+                                                {},
+                                                "x float32[]: 0; label box float32[4]: 0 1 2 3; label class int64[]: 0",
+                                                ""},
+                                         NpzRow{"weights",
+                                                {{"x", {2}}, {"y", {2}}, {"sample_weight", {2}, false, 3}},
+                                                "",
+                                                {},
+                                                "x float32[]: 1, 0; label y float32[]: 1, 0; weight sample_weight float32[]: 3, 0",
+                                                ""},
+                                         NpzRow{"arrays that are not used",
+                                                {{"x", {1}}, {"ids", {1}}, {"y", {1}}},
+                                                "",
+                                                {},
+                                                "x float32[]: 0; label y float32[]: 0",
+                                                "not used: ids"}));
 
 TEST(Npz, InputsWithoutArraysAreNamed) {
   const TemporaryFolder folder;
@@ -89,7 +121,8 @@ TEST(Npz, ShardsAndFilesOfParts) {
   EXPECT_EQ(shown(*data.train), "x float32[2]: 0 7, 2 3, 0 1; label y int64[]: 0, 1, 0");
   EXPECT_EQ(shown(*data.test), "x float32[2]: 0 1; label y int64[]: 0");
   folder.write("a-2.npz", npz_of({{"x", {1, 3}}, {"y", {1}, false}}));
-  expect_error(ExitCode::data, "x is float32[1,3] in one file and float32[2,2] in the first", [&] { open_data("npz:" + (folder / "a-*.npz").string()); });
+  expect_error(ExitCode::data, "x is float32[1,3] in one file and float32[2,2] in the first",
+               [&] { open_data("npz:" + (folder / "a-*.npz").string()); });
 }
 
 TEST(NpyFiles, AreReadWhereTheyStand) {
@@ -98,8 +131,10 @@ TEST(NpyFiles, AreReadWhereTheyStand) {
   const std::string x0 = array("x-0.npy", {"", {2, 2}}), y = array("y.npy", {"", {3}, false}), w = array("w.npy", {"", {3}});
   array("x-1.npy", {"", {1, 2}, true, 5});
   const std::string both = concat("npy:", (folder / "x-*.npy").string(), ',', y);
-  EXPECT_EQ(shown(*open_data(both + ",weight=" + w).train), "x float32[2]: 0 5, 2 3, 0 1; weight sample_weight float32[]: 2, 1, 0; label y int64[]: 2, 1, 0");
-  EXPECT_EQ(shown(*open_data(both + ",adj=" + w, x_and_adj).train), "x float32[2]: 0 5, 2 3, 0 1; adj float32[]: 2, 1, 0; label y int64[]: 2, 1, 0");
+  EXPECT_EQ(shown(*open_data(both + ",weight=" + w).train),
+            "x float32[2]: 0 5, 2 3, 0 1; weight sample_weight float32[]: 2, 1, 0; label y int64[]: 2, 1, 0");
+  EXPECT_EQ(shown(*open_data(both + ",adj=" + w, x_and_adj).train),
+            "x float32[2]: 0 5, 2 3, 0 1; adj float32[]: 2, 1, 0; label y int64[]: 2, 1, 0");
   EXPECT_EQ(shown(*open_data("npy:" + x0 + ",test=" + x0).test), "x float32[2]: 2 3, 0 1");
   expect_error(ExitCode::data, "y.npy has 3 samples, 'x' has 2", [&] { open_data("npy:" + x0 + "," + y); });
   expect_error(ExitCode::usage, "expected npy:INPUTS.npy,LABELS.npy", [&] { open_data("npy:a,b,c"); });
@@ -142,7 +177,9 @@ TEST(NpyFiles, HeadersMustFitTheirFiles) {
   const std::string good = npy_of(tensor_of({"", {2, 3}}));
   for (const std::string& bytes : {good + "x", good.substr(0, good.size() - 1)}) {
     const std::string path = folder.write("x.npy", bytes);
-    expect_error(ExitCode::data, concat("x.npy: [2,3] of '<f4' does not fit the ", bytes.size() - good.size() + 24, " bytes that follow the header"), [&] { open_data("npy:" + path); });
+    expect_error(ExitCode::data,
+                 concat("x.npy: [2,3] of '<f4' does not fit the ", bytes.size() - good.size() + 24, " bytes that follow the header"),
+                 [&] { open_data("npy:" + path); });
   }
   std::string fortran = good;
   fortran.replace(fortran.find("False"), 5, "True ");

@@ -69,7 +69,8 @@ tandem::Model linear() {
   m.add(float_tensor("w", {3, 4}, w)).add(float_tensor("b", {5}, b));
   m.add(node("Mul", {"x", "w"}, {"xw"})).add(node("Mul", {"u", "b"}, {"ub"}));
   m.add(int_tensor("both", {2}, {1, 2})).add(int_tensor("one", {1}, {1}));
-  m.add(node("ReduceSum", {"ub", "one"}, {"s"}, {{"keepdims", std::int64_t{0}}})).add(node("ReduceMean", {"xw"}, {"t"}, {{"axes", std::vector<std::int64_t>{1, 2}}, {"keepdims", std::int64_t{0}}}));
+  m.add(node("ReduceSum", {"ub", "one"}, {"s"}, {{"keepdims", std::int64_t{0}}}))
+      .add(node("ReduceMean", {"xw"}, {"t"}, {{"axes", std::vector<std::int64_t>{1, 2}}, {"keepdims", std::int64_t{0}}}));
   m.add(node("Add", {"s", "t"}, {"loss"}));
   return tandem::Model(m.parse());
 }
@@ -84,7 +85,8 @@ Batches batches() {
   std::normal_distribution<float> normal;
   for (int s = 0; s < steps; ++s) {
     Tensor x(TensorType{DType::float32, {samples, 3, 4}}), u(TensorType{DType::float32, {samples, 5}});
-    for (auto [values, sums, part] : {std::tuple(x.write<float>(), all.gw.write<float>(), 1.0F / 12), {u.write<float>(), all.gb.write<float>(), 1.0F}}) {
+    for (auto [values, sums, part] :
+         {std::tuple(x.write<float>(), all.gw.write<float>(), 1.0F / 12), {u.write<float>(), all.gb.write<float>(), 1.0F}}) {
       const std::size_t n = values.size() / samples;
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] = std::round(normal(random) * 64) / 64 + (part < 1 ? 1.0F : 0.25F);
@@ -121,7 +123,8 @@ TEST(OptimizerOracle, TwentyStepsAreThoseOfPyTorch) {
   const Batches data = batches();
   std::string bytes, lines;
   ZipWriter run([&](std::string_view part) { bytes += part; });
-  for (const NamedTensor& t : train({"", "sgd", [](OptimizerOptions&) {}, 0, ""}, "cpu", data)) run.add(concat("first/", t.name, ".npy"), npy_of(t.tensor));
+  for (const NamedTensor& t : train({"", "sgd", [](OptimizerOptions&) {}, 0, ""}, "cpu", data))
+    run.add(concat("first/", t.name, ".npy"), npy_of(t.tensor));
   run.add("gradients/w.npy", npy_of(data.gw));
   run.add("gradients/b.npy", npy_of(data.gb));
   for (const Case& c : cases())
@@ -134,7 +137,8 @@ TEST(OptimizerOracle, TwentyStepsAreThoseOfPyTorch) {
   folder.write("run.npz", bytes);
   folder.write("cases.txt", lines);
   const std::string log = (folder / "log").string();
-  const int status = std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/optimizer_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
+  const int status =
+      std::system(concat(python, ' ', TANDEM_SOURCE_DIR, "/tests/trainer/optimizer_oracle.py ", folder.text(), " >", log, " 2>&1").c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == packages_missing) GTEST_SKIP() << "TANDEM_PYTHON: " << read_file(log);
   EXPECT_EQ(status, 0) << read_file(log);
 }

@@ -162,8 +162,15 @@ TEST(Runs, GoOnExactlyWithAveragesAndMeasures) {
     o.plan.optimizer.clip_norm = 1;
     Model m = compiled(o);
     const Splits data = digits(m);
-    FitOptions fit{.epochs = epochs, .learning_rate = 0.01, .schedule = parse_schedule("plateau,patience=0,threshold=0.5"), .validation = data.test.get(), .run_dir = folder / name, .resume = resume,
-                   .accumulate = 3, .averaging = {.ema = 0.9}, .early_stopping = {.patience = 9}};
+    FitOptions fit{.epochs = epochs,
+                   .learning_rate = 0.01,
+                   .schedule = parse_schedule("plateau,patience=0,threshold=0.5"),
+                   .validation = data.test.get(),
+                   .run_dir = folder / name,
+                   .resume = resume,
+                   .accumulate = 3,
+                   .averaging = {.ema = 0.9},
+                   .early_stopping = {.patience = 9}};
     const History h = m.fit(*data.train, fit);
     const Values last = values_of(m);
     m.swap_averages();
@@ -185,7 +192,8 @@ TEST(Runs, GoOnExactlyWithAveragesAndMeasures) {
 TEST(EarlyStopping, EndsTheRun) {
   Model m = compiled(options(25, "sgd"));
   const Splits data = digits(m);
-  const History h = m.fit(*data.train, {.epochs = 50, .learning_rate = 0, .validation = data.test.get(), .early_stopping = {.patience = 3}});
+  const History h =
+      m.fit(*data.train, {.epochs = 50, .learning_rate = 0, .validation = data.test.get(), .early_stopping = {.patience = 3}});
   EXPECT_TRUE(h.stopped_early);
   EXPECT_FALSE(h.stopped);
   EXPECT_EQ(h.epochs.size(), 4u);  // the first is the best
@@ -209,8 +217,12 @@ struct Refused {
 TEST(FitOptionsOf, AreRefused) {
   Model m = compiled(options(25));
   const Splits data = digits(m);
-  for (const Refused& row : {Refused{{.accumulate = 0}, "option accumulate"}, {{.accumulate = 2}, "compiled for steps of one batch"}, {{.averaging = {.ema = 1}}, "option ema"},
-                             {{.averaging = {.ema = 0.9, .swa = true}}, "give one"}, {{.averaging = {.swa = true}}, "compiled without them"}, {{.early_stopping = {.patience = -1}}, "early_stopping"}})
+  for (const Refused& row : {Refused{{.accumulate = 0}, "option accumulate"},
+                             {{.accumulate = 2}, "compiled for steps of one batch"},
+                             {{.averaging = {.ema = 1}}, "option ema"},
+                             {{.averaging = {.ema = 0.9, .swa = true}}, "give one"},
+                             {{.averaging = {.swa = true}}, "compiled without them"},
+                             {{.early_stopping = {.patience = -1}}, "early_stopping"}})
     expect_error(ExitCode::usage, row.said, [&] { m.fit(*data.train, row.fit); });
 }
 

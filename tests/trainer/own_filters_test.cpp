@@ -45,7 +45,8 @@ test::Model file_of(const Row& row) {
   test::Model m;
   m.input("x", concat(held, ",", channels, ",", size, ",", size)).output("y");
   const auto reshape = [&](const std::string& from, const std::string& to, const List& shape) {
-    m.add(test::int_tensor(to + ".shape", {static_cast<std::int64_t>(shape.size())}, shape)).add(node("Reshape", {from, to + ".shape"}, {to}));
+    m.add(test::int_tensor(to + ".shape", {static_cast<std::int64_t>(shape.size())}, shape))
+        .add(node("Reshape", {from, to + ".shape"}, {to}));
   };
   m.add(node("GlobalAveragePool", {"x"}, {"p"}));
   reshape("p", "q", {held, channels});
@@ -58,7 +59,8 @@ test::Model file_of(const Row& row) {
     m.add(start).add(test::int_tensor("all", {4}, {held, channels, size, size})).add(node("Expand", {"start", "all"}, {"image"}));
   }
   reshape(row.constant ? "image" : "x", "side_by_side", {1, held * channels, size, size});
-  m.add(node(row.op, {"side_by_side", "own"}, {"c"}, {{"group", held * row.groups}, {"kernel_shape", row.window}, {"strides", List{2, 2}}}));
+  m.add(
+      node(row.op, {"side_by_side", "own"}, {"c"}, {{"group", held * row.groups}, {"kernel_shape", row.window}, {"strides", List{2, 2}}}));
   const std::int64_t out = transposed ? (size - 1) * 2 + row.window[0] : (size - row.window[0]) / 2 + 1;
   reshape("c", "images", {held, filters, out, out});
   m.add(node("Tanh", {"images"}, {"t"})).add(node("GlobalAveragePool", {"t"}, {"g"}));
@@ -100,7 +102,8 @@ TEST_P(OwnFilters, AreEachSamplesInAnyBatch) {
   for (std::int64_t first = 0; first < samples; first += held) {
     const Tensor part = images(first, held);
     const std::vector<double> want = as_held.predict_on_batch({&part, 1})[0].to_doubles();
-    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(y[static_cast<std::size_t>(first) * 3 + i], want[i], 1e-6) << "sample " << first << ", " << i;
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(y[static_cast<std::size_t>(first) * 3 + i], want[i], 1e-6) << "sample " << first << ", " << i;
   }
 }
 

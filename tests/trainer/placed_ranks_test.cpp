@@ -47,7 +47,8 @@ std::vector<double> run(const Row& row, const std::filesystem::path& folder, Wor
     o.plan.optimizer.average = true;
     o.world = world;
     Model model = compiled("mlp", o);
-    FitOptions fit{.epochs = epochs, .validation = row.measured ? data.test.get() : nullptr, .run_dir = folder / "run", .resume = epochs == 4};
+    FitOptions fit{
+        .epochs = epochs, .validation = row.measured ? data.test.get() : nullptr, .run_dir = folder / "run", .resume = epochs == 4};
     fit.learning_rate = 0.02;
     fit.averaging.ema = 0.9;
     for (const EpochReport& e : model.fit(*data.train, fit).epochs) losses.insert(losses.end(), {e.loss, row.measured ? e.val_loss : 0});

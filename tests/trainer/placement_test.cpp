@@ -57,10 +57,13 @@ TEST_P(PlacedModel, IsMeasuredAsOnOneDevice) {
   expect_close(got.features, one.features);
 }
 
-DeviceGroup mesh(std::vector<MeshAxis> axes, std::vector<int> devices, const char* name = "all") { return {name, std::move(axes), std::move(devices)}; }
+DeviceGroup mesh(std::vector<MeshAxis> axes, std::vector<int> devices, const char* name = "all") {
+  return {name, std::move(axes), std::move(devices)};
+}
 using Values = decltype(PlacementRequest::values);
 const Values columns_then_rows{{"fc1.weight", {split}}, {"fc1.bias", {split}}, {"fc2.weight", {columns}}};
-const Values with_data{{"image", {split, whole}}, {"fc1.weight", {whole, split}}, {"fc1.bias", {whole, split}}, {"fc2.weight", {whole, columns}}, {"fc3.weight", {whole, split}}, {"fc3.bias", {whole, split}}};
+const Values with_data{{"image", {split, whole}},        {"fc1.weight", {whole, split}}, {"fc1.bias", {whole, split}},
+                       {"fc2.weight", {whole, columns}}, {"fc3.weight", {whole, split}}, {"fc3.bias", {whole, split}}};
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, PlacedModel,

@@ -27,7 +27,8 @@ std::vector<Tensor> batch_of(const Dataset& digits, std::int64_t first, std::int
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t y = 0; y < 28; ++y)
         for (std::int64_t x = 0; x < 28; ++x)
-          out[static_cast<std::size_t>(((i * channels + c) * size + y + frame) * size + x + frame)] = static_cast<float>(pixels[static_cast<std::size_t>((i * 28 + y) * 28 + x)]) / 255;
+          out[static_cast<std::size_t>(((i * channels + c) * size + y + frame) * size + x + frame)] =
+              static_cast<float>(pixels[static_cast<std::size_t>((i * 28 + y) * 28 + x)]) / 255;
   return {images, labels};
 }
 
@@ -51,7 +52,8 @@ std::vector<double> losses_of(const Row& row, const Dataset& digits, Precision p
   EXPECT_EQ(model.allocated_bytes(), model.predicted_peak_bytes());
   EXPECT_TRUE(model.plan().warnings.empty()) << model.plan().warnings[0];
   std::vector<double> losses;
-  for (int s = 0; s < row.steps; ++s) losses.push_back(model.train_on_batch(batch_of(digits, s * row.batch, row.batch, row.channels, row.size), row.rate).loss);
+  for (int s = 0; s < row.steps; ++s)
+    losses.push_back(model.train_on_batch(batch_of(digits, s * row.batch, row.batch, row.channels, row.size), row.rate).loss);
   return losses;
 }
 
@@ -68,7 +70,8 @@ TEST(Precision, BFloat16CurvesFollowFloat32) {
   if (const std::string reason = cpu_backend().declines(Precision::bf16); !reason.empty()) GTEST_SKIP() << reason;
   const Splits digits = open_data("synthetic:digits,train=2000,test=10");
   for (const Row& row : {Row{"lenet", 1, 28, 64, 60, 0.02}, Row{"mini_googlenet", 3, 32, 32, 30, 0.02}}) {
-    const std::vector<double> wide = losses_of(row, *digits.train, Precision::fp32, 1), narrow = losses_of(row, *digits.train, Precision::bf16, 1);
+    const std::vector<double> wide = losses_of(row, *digits.train, Precision::fp32, 1),
+                              narrow = losses_of(row, *digits.train, Precision::bf16, 1);
     for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(narrow[s], wide[s], 0.02 * wide[s]) << row.model << ", step " << s;
     const std::size_t last = 10;
     EXPECT_LT(mean_of_last(narrow, last), 0.6 * narrow[0]) << row.model;
@@ -93,7 +96,8 @@ TEST(Precision, UpdatesKeepWeightsInBothForms) {
       o.plan.precision = Precision::bf16;
       o.init = "he-normal";
       o.seed = 1;
-      Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx"), again = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx");
+      Model model = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx"),
+            again = Model::load(std::string(TANDEM_SOURCE_DIR) + "/models/lenet.onnx");
       model.compile(o, backends);
       again.compile(o, backends);
       EXPECT_TRUE(model.plan().warnings.empty()) << model.plan().warnings[0];

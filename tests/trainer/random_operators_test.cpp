@@ -26,7 +26,9 @@ void dropped(test::Model& m, const char* x, const char* y) {
   onnx::TensorProto yes;
   yes.set_data_type(onnx::TensorProto::BOOL);
   yes.add_int32_data(1);
-  m.add(test::float_tensor("half", {}, {0.5F})).add(node("Constant", {}, {"yes"}, {{"value", yes}})).add(node("Dropout", {x, "half", "yes"}, {y}));
+  m.add(test::float_tensor("half", {}, {0.5F}))
+      .add(node("Constant", {}, {"yes"}, {{"value", yes}}))
+      .add(node("Dropout", {x, "half", "yes"}, {y}));
 }
 const Row rows[] = {
     {"like_samples", "N", [](test::Model& m) { m.add(node("RandomNormalLike", {"h"}, {"noise"})); }},
@@ -37,9 +39,18 @@ const Row rows[] = {
        m.add(node("Concat", {"n1", "six"}, {"shape"}, {{"axis", std::int64_t{0}}})).add(node("ConstantOfShape", {"shape"}, {"zeros"}));
        m.add(node("RandomUniformLike", {"zeros"}, {"u"}, {{"low", 0.5F}})).add(node("Sqrt", {"u"}, {"noise"}));
      }},
-    {"of_the_file_s_batch", "2", [](test::Model& m) { m.add(node("RandomNormal", {}, {"noise"}, {{"shape", List{2, features}}, {"mean", 1.0F}})); }},
-    {"of_one_sample", "1", [](test::Model& m) { m.add(node("RandomUniform", {}, {"noise"}, {{"shape", List{1, features}}})); }},
-    {"a_number_a_sample", "1", [](test::Model& m) { m.add(node("RandomUniform", {}, {"noise"}, {{"shape", List{1, 1}}})); }},
+    {"of_the_file_s_batch", "2",
+     [](test::Model& m) {
+       m.add(node("RandomNormal", {}, {"noise"}, {{"shape", List{2, features}}, {"mean", 1.0F}}));
+     }},
+    {"of_one_sample", "1",
+     [](test::Model& m) {
+       m.add(node("RandomUniform", {}, {"noise"}, {{"shape", List{1, features}}}));
+     }},
+    {"a_number_a_sample", "1",
+     [](test::Model& m) {
+       m.add(node("RandomUniform", {}, {"noise"}, {{"shape", List{1, 1}}}));
+     }},
     {"samples_along_another_axis", "N",
      [](test::Model& m) {
        m.add(node("Transpose", {"h"}, {"t"}, {{"perm", List{1, 0}}})).add(node("RandomNormalLike", {"t"}, {"r"}));
@@ -48,7 +59,9 @@ const Row rows[] = {
     {"several_rows_a_sample", "N",
      [](test::Model& m) {
        m.add(test::int_tensor("pairs", {2}, {-1, 2})).add(test::int_tensor("back", {2}, {-1, features}));
-       m.add(node("Reshape", {"h", "pairs"}, {"p"})).add(node("RandomNormalLike", {"p"}, {"r"})).add(node("Reshape", {"r", "back"}, {"noise"}));
+       m.add(node("Reshape", {"h", "pairs"}, {"p"}))
+           .add(node("RandomNormalLike", {"p"}, {"r"}))
+           .add(node("Reshape", {"r", "back"}, {"noise"}));
      }},
     {"dropped", "N", [](test::Model& m) { dropped(m, "h", "noise"); }},
     {"dropped_with_samples_along_another_axis", "N",
@@ -59,12 +72,19 @@ const Row rows[] = {
      }},
     {"several_dropped_rows_a_sample", "N",
      [](test::Model& m) {
-       m.add(test::int_tensor("pairs", {2}, {-1, 2})).add(test::int_tensor("back", {2}, {-1, features})).add(node("Reshape", {"h", "pairs"}, {"p"}));
+       m.add(test::int_tensor("pairs", {2}, {-1, 2}))
+           .add(test::int_tensor("back", {2}, {-1, features}))
+           .add(node("Reshape", {"h", "pairs"}, {"p"}));
        dropped(m, "p", "r");
        m.add(node("Reshape", {"r", "back"}, {"noise"}));
      }},
-    {"drawn_with_a_probability", "N", [](test::Model& m) { m.add(node("Sigmoid", {"h"}, {"p"})).add(node("Bernoulli", {"p"}, {"noise"})); }},
-    {"drawn_classes", "N", [](test::Model& m) { m.add(node("Multinomial", {"h"}, {"k"}, {{"sample_size", std::int64_t{features}}})).add(node("Cast", {"k"}, {"noise"}, {{"to", std::int64_t{1}}})); }},
+    {"drawn_with_a_probability", "N",
+     [](test::Model& m) { m.add(node("Sigmoid", {"h"}, {"p"})).add(node("Bernoulli", {"p"}, {"noise"})); }},
+    {"drawn_classes", "N",
+     [](test::Model& m) {
+       m.add(node("Multinomial", {"h"}, {"k"}, {{"sample_size", std::int64_t{features}}}))
+           .add(node("Cast", {"k"}, {"noise"}, {{"to", std::int64_t{1}}}));
+     }},
 };
 
 test::Model file_of(const Row& row) {
@@ -72,7 +92,9 @@ test::Model file_of(const Row& row) {
   std::vector<float> a(features * features), b(features * 3);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<float>(i * i));  // rows of sines would be taken for a filter bank
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i * i));
-  m.input("x", concat(row.batch, ",", features)).add(test::float_tensor("a", {features, features}, a)).add(test::float_tensor("b", {features, 3}, b));
+  m.input("x", concat(row.batch, ",", features))
+      .add(test::float_tensor("a", {features, features}, a))
+      .add(test::float_tensor("b", {features, 3}, b));
   m.add(node("MatMul", {"x", "a"}, {"h"}));
   row.noise(m);
   m.add(node("Mul", {"h", "noise"}, {"scaled"})).add(node("MatMul", {"scaled", "b"}, {"y"})).output("y");
@@ -143,7 +165,8 @@ TEST_P(RandomOperatorRows, PredictTheSameInBatchesOfAnySize) {
   MemoryDataset data("made here");
   data.add({.name = "x"}, inputs(10));
   const std::vector<double> whole = model.predict(data, {.batch = 10}).at(0).tensor.to_doubles();
-  const std::vector<double> again = model.predict(data, {.batch = 10}).at(0).tensor.to_doubles(), parts = model.predict(data, {.batch = 4}).at(0).tensor.to_doubles();
+  const std::vector<double> again = model.predict(data, {.batch = 10}).at(0).tensor.to_doubles(),
+                            parts = model.predict(data, {.batch = 4}).at(0).tensor.to_doubles();
   const std::vector<double> on_two = two.predict(data, {.batch = 4}).at(0).tensor.to_doubles();
   EXPECT_EQ(again, whole);
   for (std::size_t i = 0; i < whole.size(); ++i) {

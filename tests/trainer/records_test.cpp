@@ -36,7 +36,8 @@ TEST(StepLog, GoesOnWhereTheCheckpointStands) {
   const auto run = [&](std::int64_t from, std::int64_t to) {
     StepLog log(folder / "", [](const std::string& warning) { FAIL() << warning; });
     log.begin(from);
-    for (std::int64_t s = from + 1; s <= to; ++s) log.step({.epoch = 1, .step = s, .samples = 4, .loss = 0.5, .learning_rate = 0.1, .seconds = 1});
+    for (std::int64_t s = from + 1; s <= to; ++s)
+      log.step({.epoch = 1, .step = s, .samples = 4, .loss = 0.5, .learning_rate = 0.1, .seconds = 1});
     log.flush();
   };
   run(0, 5);
@@ -140,7 +141,12 @@ TEST(TensorBoard, EventsOfARunAreReadBack) {
   options.init = "he-normal";
   model.compile(options, backends);
   const Splits data = open_data("synthetic:digits,train=32,test=16", model.data_request());
-  const History history = model.fit(*data.train, {.epochs = 2, .learning_rate = 0.05, .validation = data.test.get(), .run_dir = folder / "run", .tensorboard = true, .histograms = true});
+  const History history = model.fit(*data.train, {.epochs = 2,
+                                                  .learning_rate = 0.05,
+                                                  .validation = data.test.get(),
+                                                  .run_dir = folder / "run",
+                                                  .tensorboard = true,
+                                                  .histograms = true});
   fs::path events;
   for (const auto& entry : fs::directory_iterator(folder / "run"))
     if (entry.path().filename().string().starts_with("events.out.tfevents.")) events = entry.path();
@@ -186,14 +192,17 @@ TEST(TensorBoard, EventsOfARunAreReadBack) {
   // TensorBoard's own reader, where it is installed.
   const std::string python = std::getenv("TANDEM_PYTHON") ? std::getenv("TANDEM_PYTHON") : "python3";
   const std::string said = (folder / "said").string();
-  if (std::system((python + " -c 'import tensorboard' 2>/dev/null").c_str()) != 0) GTEST_SKIP() << "Python's tensorboard is not installed: read back by this test alone";
+  if (std::system((python + " -c 'import tensorboard' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "Python's tensorboard is not installed: read back by this test alone";
   folder.write("read.py",
                "import sys\n"
                "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"
                "e = EventAccumulator(sys.argv[1], size_guidance={'scalars': 0, 'histograms': 0})\n"
                "e.Reload()\n"
                "print(len(e.Scalars('loss/step')), len(e.Tags()['histograms']), e.Tags()['graph'], len(e.Graph().node) > 6)\n");
-  ASSERT_EQ(std::system(concat(python, " ", (folder / "read.py").string(), " ", (folder / "run").string(), " > ", said, " 2>/dev/null").c_str()), 0);
+  ASSERT_EQ(
+      std::system(concat(python, " ", (folder / "read.py").string(), " ", (folder / "run").string(), " > ", said, " 2>/dev/null").c_str()),
+      0);
   EXPECT_EQ(read_file(said), concat("4 ", histograms.size(), " True True\n"));
 }
 
@@ -217,9 +226,10 @@ TEST(CheckpointFile, OfTheFormerFormIsRead) {
 TEST(CheckpointFile, KeepsNamesOfAnyBytesAndEveryType) {
   const TemporaryFolder folder;
   Checkpoint c{.state = Json::Object{{"step", 1}}, .weights = {}, .optimizer = {}};
-  for (const char* name : {"plain", "100%", "%41", "gr\xc3\xbc\xc3\x9f", "\xff\xfe", "\"quoted\"\n", ""}) c.weights.push_back({name, Tensor::of<float>({1}, {1.5f})});
-  for (const DType t : {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::boolean, DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8,
-                        DType::uint16, DType::uint32, DType::uint64})
+  for (const char* name : {"plain", "100%", "%41", "gr\xc3\xbc\xc3\x9f", "\xff\xfe", "\"quoted\"\n", ""})
+    c.weights.push_back({name, Tensor::of<float>({1}, {1.5f})});
+  for (const DType t : {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::boolean, DType::int8, DType::int16,
+                        DType::int32, DType::int64, DType::uint8, DType::uint16, DType::uint32, DType::uint64})
     c.optimizer.push_back({std::string(name_of(t)), Tensor(TensorType{t, {2, 3}})});
   c.optimizer.push_back({"scalar", Tensor::scalar(3.0)});
   c.optimizer.push_back({"empty", Tensor(TensorType{DType::float32, {0, 4}})});
@@ -228,7 +238,8 @@ TEST(CheckpointFile, KeepsNamesOfAnyBytesAndEveryType) {
   ASSERT_EQ(back.weights.size(), c.weights.size());
   for (std::size_t i = 0; i < c.weights.size(); ++i) EXPECT_EQ(back.weights[i].name, c.weights[i].name);
   ASSERT_EQ(back.optimizer.size(), c.optimizer.size());
-  for (std::size_t i = 0; i < c.optimizer.size(); ++i) EXPECT_EQ(to_string(back.optimizer[i].tensor.type()), to_string(c.optimizer[i].tensor.type()));
+  for (std::size_t i = 0; i < c.optimizer.size(); ++i)
+    EXPECT_EQ(to_string(back.optimizer[i].tensor.type()), to_string(c.optimizer[i].tensor.type()));
 }
 
 TEST(CheckpointFile, IsReadByPythonsSafetensors) {
@@ -237,12 +248,16 @@ TEST(CheckpointFile, IsReadByPythonsSafetensors) {
                                   .weights = {{"a/b.w", Tensor::of<float>({2, 2}, {1, -2, 0.5f, 4})}},
                                   .optimizer = {{"momentum/a/b.w", Tensor::of<float>({2, 2}, {5, 6, 7, 8})}}});
   const std::string python = std::getenv("TANDEM_PYTHON") ? std::getenv("TANDEM_PYTHON") : "python3";
-  if (std::system((python + " -c 'import safetensors, numpy' 2>/dev/null").c_str()) != 0) GTEST_SKIP() << "Python's safetensors is not installed";
+  if (std::system((python + " -c 'import safetensors, numpy' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "Python's safetensors is not installed";
   folder.write("read.py",
                "import json, sys\nfrom safetensors import safe_open\n"
                "with safe_open(sys.argv[1], 'np') as f:\n"
                "    print(sorted(f.keys()), json.loads(f.metadata()['state'])['step'], f.get_tensor('weights/a/b.w').tolist())\n");
-  ASSERT_EQ(std::system(concat(python, " ", (folder / "read.py").string(), " ", (folder / "c").string(), " > ", (folder / "said").string()).c_str()), 0);
+  ASSERT_EQ(
+      std::system(
+          concat(python, " ", (folder / "read.py").string(), " ", (folder / "c").string(), " > ", (folder / "said").string()).c_str()),
+      0);
   EXPECT_EQ(read_file(folder / "said"), "['optimizer/momentum/a/b.w', 'weights/a/b.w'] 12 [[1.0, -2.0], [0.5, 4.0]]\n");
 }
 
@@ -281,7 +296,8 @@ TEST(CheckNan, StopsAtTheStepAndNamesTheNode) {
   for (float& v : x.write<float>().subspan(40 * 784)) v = std::numeric_limits<float>::max();
   data.add({.name = "image"}, std::move(x));
   data.add({.name = "y", .role = Role::label}, std::move(y));
-  const FitOptions fit{.epochs = 1, .learning_rate = 0.01, .shuffle = false, .run_dir = folder / "run", .checkpoint_steps = 2, .check_nan = true};
+  const FitOptions fit{
+      .epochs = 1, .learning_rate = 0.01, .shuffle = false, .run_dir = folder / "run", .checkpoint_steps = 2, .check_nan = true};
   try {
     model.fit(data, fit);
     FAIL() << "it went on";

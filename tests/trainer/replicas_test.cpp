@@ -51,7 +51,8 @@ class OpenBackend final : public Backend {
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return cpu_.create_group(spec); }
 
   void turn_over_a_bit(const Plan& plan, int device, const std::string& parameter) const {
-    const auto p = std::find_if(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& q) { return q.name == parameter; });
+    const auto p =
+        std::find_if(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& q) { return q.name == parameter; });
     const std::vector<Arena>& arenas = plan.devices[static_cast<std::size_t>(device)].arenas;
     const auto arena = std::find_if(arenas.begin(), arenas.end(), [](const Arena& a) { return a.kind == ArenaKind::parameters; });
     for (const Block& b : blocks_.at(static_cast<std::size_t>(device)))  // the first of this size is that of the parameters
@@ -134,12 +135,15 @@ TEST(ReplicasOfRanks, AreComparedAndNoCheckpointHoldsWhatDiffers) {
   for (int r = 0; r < 2; ++r)
     ranks.emplace_back([&, r] {
       World world({.rank = r, .ranks = 2, .address = address.text(), .timeout_seconds = 60});
-      failures[r] = train(OpenBackend(), "cpu:0-3", {3, "fc2.bias", 14}, {.epochs = 3, .run_dir = folder / "run", .checkpoint_steps = 4}, &world);
+      failures[r] =
+          train(OpenBackend(), "cpu:0-3", {3, "fc2.bias", 14}, {.epochs = 3, .run_dir = folder / "run", .checkpoint_steps = 4}, &world);
     });
   for (std::thread& t : ranks) t.join();
   // Before the checkpoint of that step is written: the last is that of step 12.
   for (const std::string& f : failures)
-    EXPECT_TRUE(f.starts_with("the replicas differ after step 16: parameter 'fc2.bias' of cpu:3 of rank 1 is not that of cpu:0 of rank 0 and of 2 more")) << f;
+    EXPECT_TRUE(f.starts_with(
+        "the replicas differ after step 16: parameter 'fc2.bias' of cpu:3 of rank 1 is not that of cpu:0 of rank 0 and of 2 more"))
+        << f;
   EXPECT_EQ(train(OpenBackend(), "cpu:0-3", {}, {.steps = 12, .run_dir = folder / "run", .resume = true}), "") << "it goes on from step 12";
 }
 

@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-// Starts a process that starts another, which holds the folder until it is told to go and then a moment more. Returns the second one's number once it holds it.
+// Starts a process that starts another, which holds the folder until it is told to go and then a moment more. Returns the second one's
+// number once it holds it.
 pid_t holder_of(const TemporaryFolder& folder, bool ends_with_starter, pid_t& starter) {
   int pipe_ends[2];
   EXPECT_EQ(::pipe(pipe_ends), 0);

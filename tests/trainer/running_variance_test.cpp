@@ -22,7 +22,11 @@ double at(std::int64_t n, std::int64_t c, std::int64_t i) { return std::sin(stat
 // y = BatchNormalization(x [N,2,3]) with running statistics of which the mean is `mean`, the variance 1.
 std::string normalizing(const std::string& producer, std::vector<float> mean = {0, 0}, std::int64_t training_mode = 0) {
   test::Model m;
-  m.input("x", "N,2,3").add(float_tensor("scale", {2}, {1, 1})).add(float_tensor("bias", {2}, {0, 0})).add(float_tensor("mean", {2}, mean)).add(float_tensor("var", {2}, {1, 1}));
+  m.input("x", "N,2,3")
+      .add(float_tensor("scale", {2}, {1, 1}))
+      .add(float_tensor("bias", {2}, {0, 0}))
+      .add(float_tensor("mean", {2}, mean))
+      .add(float_tensor("var", {2}, {1, 1}));
   m.add(node("BatchNormalization", {"x", "scale", "bias", "mean", "var"}, {"y"}, {{"momentum", 0.75F}, {"training_mode", training_mode}}));
   m.output("y");
   m.proto.set_producer_name(producer);
@@ -100,7 +104,8 @@ TEST_P(RunningVarianceOf, MovesTowardsIt) {
     if (p.name != "var") continue;
     for (std::int64_t c = 0; c < 2; ++c) {
       double mean = 0;
-      for (const Part& part : parts) mean += variance(c, part, row.unbiased) * static_cast<double>(part.count) / static_cast<double>(samples);
+      for (const Part& part : parts)
+        mean += variance(c, part, row.unbiased) * static_cast<double>(part.count) / static_cast<double>(samples);
       EXPECT_NEAR(p.tensor.values<float>()[static_cast<std::size_t>(c)], 0.75 + 0.25 * mean, 1e-6);
     }
   }

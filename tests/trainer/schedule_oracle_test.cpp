@@ -38,7 +38,9 @@ const Row rows[] = {
 std::vector<std::vector<double>> theirs(const std::string& lines, bool& missing) {
   const TemporaryFolder folder;
   const std::string log = (folder / "log").string();
-  const int status = std::system(concat(std::getenv("TANDEM_PYTHON"), ' ', TANDEM_SOURCE_DIR, "/tests/trainer/schedule_oracle.py ", folder.write("lines", lines), " >", log, " 2>&1").c_str());
+  const int status = std::system(concat(std::getenv("TANDEM_PYTHON"), ' ', TANDEM_SOURCE_DIR, "/tests/trainer/schedule_oracle.py ",
+                                        folder.write("lines", lines), " >", log, " 2>&1")
+                                     .c_str());
   missing = WIFEXITED(status) && WEXITSTATUS(status) == 3;
   if (!missing) EXPECT_EQ(status, 0) << read_file(log);
   std::vector<std::vector<double>> all;
@@ -65,7 +67,8 @@ TEST(ScheduleOracle, RatesAreThoseOfPyTorch) {
     const std::int64_t steps = std::string(rows[r].schedule).starts_with("onecycle") ? rows[r].steps + 1 : rows[r].steps;
     const Schedule s = parse_schedule(rows[r].schedule);
     for (int step = 0; step < rows[r].steps; ++step)
-      EXPECT_NEAR(learning_rate(s, base, step, steps, rows[r].per_epoch), rates[r][static_cast<std::size_t>(step)], 1e-9) << rows[r].schedule << " at " << step;
+      EXPECT_NEAR(learning_rate(s, base, step, steps, rows[r].per_epoch), rates[r][static_cast<std::size_t>(step)], 1e-9)
+          << rows[r].schedule << " at " << step;
   }
 }
 
@@ -75,7 +78,9 @@ TEST(ScheduleOracle, PlateauFollowsTheMeasureAsPyTorchDoes) {
   std::string list;
   for (const double m : measures) list += concat(list.empty() ? "" : ", ", m);
   bool missing = false;
-  const auto rates = theirs(concat(measures.size(), "\tmeasures = [", list, "]; s = L.ReduceLROnPlateau(o, patience=2, factor=0.5, cooldown=1, min_lr=0.1)\n"), missing);
+  const auto rates = theirs(
+      concat(measures.size(), "\tmeasures = [", list, "]; s = L.ReduceLROnPlateau(o, patience=2, factor=0.5, cooldown=1, min_lr=0.1)\n"),
+      missing);
   if (missing) GTEST_SKIP() << no_python;
   const Schedule s = parse_schedule("ReduceLROnPlateau,patience=2,factor=0.5,cooldown=1,least=0.1");
   Waiting waiting;
@@ -88,11 +93,15 @@ TEST(ScheduleOracle, PlateauFollowsTheMeasureAsPyTorchDoes) {
 
 TEST(Schedules, AnyMayStartWithAWarmUp) {
   const Schedule s = parse_schedule("exponential,factor=0.5,warmup=2");
-  for (const auto& [step, rate] : {std::pair{0, 1.0 / 9}, {7, 8.0 / 9}, {8, 1.0}, {12, 0.5}}) EXPECT_NEAR(learning_rate(s, 1, step, 100, 4), rate, 1e-12) << step;
+  for (const auto& [step, rate] : {std::pair{0, 1.0 / 9}, {7, 8.0 / 9}, {8, 1.0}, {12, 0.5}})
+    EXPECT_NEAR(learning_rate(s, 1, step, 100, 4), rate, 1e-12) << step;
 }
 
 TEST(Schedules, RefuseWhatIsNone) {
-  for (const auto& [text, said] : {std::pair{"multistep", "needs at=EPOCHS"}, {"multistep,at=5+2", "in order"}, {"onecycle,peak=2", "share of the run"}, {"plateau,every=3", "has no option 'every'"}})
+  for (const auto& [text, said] : {std::pair{"multistep", "needs at=EPOCHS"},
+                                   {"multistep,at=5+2", "in order"},
+                                   {"onecycle,peak=2", "share of the run"},
+                                   {"plateau,every=3", "has no option 'every'"}})
     expect_error(ExitCode::usage, said, [&, t = text] { parse_schedule(t); });
 }
 

@@ -47,9 +47,11 @@ ModelFile file_of(const Case& c) {
   test::Model m;
   m.proto.set_producer_name(c.producer);
   m.input("x", concat("N,", steps, ",", features)).output("y");
-  m.add(test::float_tensor("W", {1, rows, features}, waves(rows * features))).add(test::float_tensor("R", {1, rows, units}, waves(rows * units)));
+  m.add(test::float_tensor("W", {1, rows, features}, waves(rows * features)))
+      .add(test::float_tensor("R", {1, rows, units}, waves(rows * units)));
   m.add(test::float_tensor("B", {1, 2 * rows}, bias)).add(test::int_tensor("one", {1}, {0}));
-  m.add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}})).add(node(c.op, {"t", "W", "R", "B"}, {"all", "last"}, attributes));
+  m.add(node("Transpose", {"x"}, {"t"}, {{"perm", std::vector<std::int64_t>{1, 0, 2}}}))
+      .add(node(c.op, {"t", "W", "R", "B"}, {"all", "last"}, attributes));
   m.add(node("Squeeze", {"last", "one"}, {"y"}));
   return ModelFile::parse(m.bytes(), {}, {.trainable = c.trainable});
 }

@@ -36,7 +36,8 @@ struct Trained {
 };
 
 // 100 samples in batches of 16: the last one of an epoch has 4 and a plan of its own; between epochs the model is evaluated.
-Trained train(const Backend& backend, const std::string& devices, const std::function<void()>& before = {}, const std::function<void(const Plan&)>& after_step = {}, bool run_ahead = true) {
+Trained train(const Backend& backend, const std::string& devices, const std::function<void()>& before = {},
+              const std::function<void(const Plan&)>& after_step = {}, bool run_ahead = true) {
   const Backend* const backends[] = {&backend};
   const Splits data = open_data("synthetic:digits,train=100,test=40");
   ModelOptions o;
@@ -142,7 +143,8 @@ TEST(StagedBatches, LieInPinnedMemory) {
   std::atomic<int> pinned = 0;
   data.read_to = [&](const std::byte* to) {
     const std::scoped_lock hold(staging.devices.lock);
-    pinned += std::ranges::any_of(staging.devices.pinned, [&](const test::GuardedMemory& m) { return to >= m.data() && to < m.data() + m.size(); });
+    pinned += std::ranges::any_of(staging.devices.pinned,
+                                  [&](const test::GuardedMemory& m) { return to >= m.data() && to < m.data() + m.size(); });
   };
   ModelOptions o;
   o.plan.batch = 16;
@@ -159,7 +161,8 @@ TEST(StagedBatches, LieInPinnedMemory) {
   EXPECT_GE(pinned, batches);  // and some ahead
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, StagedTraining, testing::Values("cpu:0", "cpu:0-1"), [](const auto& info) { return info.index == 0 ? "one" : "two"; });
+INSTANTIATE_TEST_SUITE_P(Devices, StagedTraining, testing::Values("cpu:0", "cpu:0-1"),
+                         [](const auto& info) { return info.index == 0 ? "one" : "two"; });
 
 }  // namespace
 }  // namespace tandem

@@ -69,7 +69,9 @@ struct Template {
   }
   // A loss that tandem has no name for: the mean of softplus(y - t).
   Template& softplus(const char* mean = "ReduceMean") {
-    return add(node("Sub", {"y", "t"}, {"d"})).add(node("Softplus", {"d"}, {"s"})).add(node(mean, {"s"}, {"loss"}, {{"keepdims", std::int64_t{0}}}));
+    return add(node("Sub", {"y", "t"}, {"d"}))
+        .add(node("Softplus", {"d"}, {"s"}))
+        .add(node(mean, {"s"}, {"loss"}, {{"keepdims", std::int64_t{0}}}));
   }
   Template& plain_step() {
     add(gradient({"w"}, {"x", "t"}, "loss", {"g"})).add(node("Mul", {"r", "g"}, {"rg"})).add(node("Sub", {"w", "rg"}, {"w_new"}));
@@ -173,10 +175,14 @@ TEST(TrainingInfo, AdamBeginsAsItsCountSays) {
   for (const std::int64_t first : {0, 1, 7}) {
     Template t;
     t.softplus().add(gradient({"w"}, {"x", "t"}, "loss", {"g"}));
-    t.add(node("Adam", {"r", "T", "w", "g", "v", "h"}, {"w_new", "v_new", "h_new"}, {{"alpha", 0.8F}, {"beta", 0.9F}, {"epsilon", 0.01F}, {"norm_coefficient", 0.1F}}, training));
+    t.add(node("Adam", {"r", "T", "w", "g", "v", "h"}, {"w_new", "v_new", "h_new"},
+               {{"alpha", 0.8F}, {"beta", 0.9F}, {"epsilon", 0.01F}, {"norm_coefficient", 0.1F}}, training));
     t.add(node("Add", {"T", "one"}, {"T_new"}));
-    for (const auto& tensor : {int_tensor("T", {}, {first}), int_tensor("one", {}, {1}), float_tensor("v", {3, 1}, {1, -1, 0.5F}), float_tensor("h", {3, 1}, {1, 2, 3})}) *t.info().mutable_algorithm()->add_initializer() = tensor;
-    for (const auto& [key, value] : {std::pair{"w", "w_new"}, {"v", "v_new"}, {"h", "h_new"}, {"T", "T_new"}}) bind(*t.info().mutable_update_binding(), key, value);
+    for (const auto& tensor : {int_tensor("T", {}, {first}), int_tensor("one", {}, {1}), float_tensor("v", {3, 1}, {1, -1, 0.5F}),
+                               float_tensor("h", {3, 1}, {1, 2, 3})})
+      *t.info().mutable_algorithm()->add_initializer() = tensor;
+    for (const auto& [key, value] : {std::pair{"w", "w_new"}, {"v", "v_new"}, {"h", "h_new"}, {"T", "T_new"}})
+      bind(*t.info().mutable_update_binding(), key, value);
     Model model = compiled(t.load(), "cpu:0");
     std::vector<double> w = value(model, "w"), v{1, -1, 0.5}, h{1, 2, 3};
     for (int step = 0; step < 3; ++step) {
@@ -186,7 +192,8 @@ TEST(TrainingInfo, AdamBeginsAsItsCountSays) {
         for (std::size_t k = 0; k < features; ++k) d += static_cast<double>(xs[n * features + k]) * (w[k] + static_cast<double>(k + 1));
         for (std::size_t k = 0; k < features; ++k) g[k] += static_cast<double>(xs[n * features + k]) / (1 + std::exp(-d)) / samples;
       }
-      const double T = static_cast<double>(first + step), r = T > 0 ? 0.25 * std::sqrt(1 - std::pow(0.9, T)) / (1 - std::pow(0.8, T)) : 0.25;
+      const double T = static_cast<double>(first + step),
+                   r = T > 0 ? 0.25 * std::sqrt(1 - std::pow(0.9, T)) / (1 - std::pow(0.8, T)) : 0.25;
       for (std::size_t k = 0; k < features; ++k) {
         const double slope = g[k] + 0.1 * w[k];
         v[k] = 0.8 * v[k] + 0.2 * slope;
@@ -194,7 +201,8 @@ TEST(TrainingInfo, AdamBeginsAsItsCountSays) {
         w[k] -= r * v[k] / (std::sqrt(h[k]) + 0.01);
       }
       model.train_on_batch(batch(), 0.25);
-      for (std::size_t k = 0; k < features; ++k) EXPECT_NEAR(value(model, "w")[k], w[k], 2e-6) << "T begins at " << first << ", step " << step;
+      for (std::size_t k = 0; k < features; ++k)
+        EXPECT_NEAR(value(model, "w")[k], w[k], 2e-6) << "T begins at " << first << ", step " << step;
     }
   }
 }
@@ -214,7 +222,10 @@ TEST(TrainingInfo, WhatIsNotFollowedIsNamed) {
   EXPECT_NE(reason(other).find("Div 'node_w_new' computes what 'w' becomes"), std::string::npos) << reason(other);
 
   Template scheduled = Template().softplus();
-  scheduled.add(node("Mul", {"r", "r"}, {"r2"})).add(gradient({"w"}, {"x", "t"}, "loss", {"g"})).add(node("Mul", {"r2", "g"}, {"rg"})).add(node("Sub", {"w", "rg"}, {"w_new"}));
+  scheduled.add(node("Mul", {"r", "r"}, {"r2"}))
+      .add(gradient({"w"}, {"x", "t"}, "loss", {"g"}))
+      .add(node("Mul", {"r2", "g"}, {"rg"}))
+      .add(node("Sub", {"w", "rg"}, {"w_new"}));
   bind(*scheduled.info().mutable_update_binding(), "w", "w_new");
   EXPECT_NE(reason(scheduled).find("learning rate 'r2', which is computed"), std::string::npos) << reason(scheduled);
 
@@ -230,7 +241,8 @@ TEST(TrainingInfo, WhatIsNotFollowedIsNamed) {
 TEST(TrainingInfo, ItsInitializationDrawsWeightsThatAreNotThere) {
   Template t{std::vector<float>(features)};
   t.softplus().plain_step();
-  *t.info().mutable_initialization()->add_node() = node("RandomUniform", {}, {"u"}, {{"shape", std::vector<std::int64_t>{features, 1}}, {"low", 4.0F}, {"high", 5.0F}});
+  *t.info().mutable_initialization()->add_node() =
+      node("RandomUniform", {}, {"u"}, {{"shape", std::vector<std::int64_t>{features, 1}}, {"low", 4.0F}, {"high", 5.0F}});
   bind(*t.info().mutable_initialization_binding(), "w", "u");
   *t.info().mutable_initialization()->add_initializer() = float_tensor("zeros", {features, 1}, {0, 0, 0});
   *t.info().mutable_initialization()->add_node() = node("Identity", {"zeros"}, {"z"});
@@ -277,7 +289,11 @@ TEST(TrainingInfo, OwnFilesGoOnToTheSameBits) {
     m.input("x", "N,3").output("y").add(float_tensor("w", {features, 4}, drawn(12, 1))).add(float_tensor("v", {4, 1}, drawn(4, 2)));
     m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Tanh", {"h"}, {"a"})).add(node("MatMul", {"a", "v"}, {"y"}));
     Model whole(m.parse());
-    whole.compile({.plan = {.batch = samples, .devices = parse_devices("cpu:0"), .loss = {.name = "mse", .accuracy = false}, .optimizer = row.optimizer}}, backends);
+    whole.compile({.plan = {.batch = samples,
+                            .devices = parse_devices("cpu:0"),
+                            .loss = {.name = "mse", .accuracy = false},
+                            .optimizer = row.optimizer}},
+                  backends);
     for (int i = 0; i < 3; ++i) whole.train_on_batch(batch(), 0.01);
     whole.save(folder / "half.onnx", true, {.training = whole.training_step(0.01)});
     for (int i = 0; i < 3; ++i) whole.train_on_batch(batch(), 0.01);
@@ -298,7 +314,11 @@ TEST(TrainingInfo, OwnFilesGoOnToTheSameBits) {
 TEST(TrainingInfo, WhatHasNoWordsIsNotWritten) {
   Model model(Template().softplus().plain_step().model.parse());
   const auto compile = [&](const char* optimizer, const char* loss) {
-    model.compile({.plan = {.batch = samples, .devices = parse_devices("cpu:0"), .loss = {.name = loss, .accuracy = false}, .optimizer = optimizer_defaults(optimizer)}}, backends);
+    model.compile({.plan = {.batch = samples,
+                            .devices = parse_devices("cpu:0"),
+                            .loss = {.name = loss, .accuracy = false},
+                            .optimizer = optimizer_defaults(optimizer)}},
+                  backends);
     const TemporaryFolder folder;
     try {
       model.file().check_write(folder / "a.onnx", {.training = model.training_step(0.1)});

@@ -18,8 +18,12 @@ const Backend* const backends[] = {&cpu_backend()};
 std::string layers() {
   test::Model m;
   m.input("x", "N,2").output("y");
-  m.add(float_tensor("body.fc.weight", {2, 3}, {1, 0, -1, 0, 1, -1})).add(float_tensor("body.fc.bias", {3}, {0, 1, 0})).add(float_tensor("head.weight", {3, 2}, {1, 0, 0, 1, 1, 1}));
-  m.add(node("Gemm", {"x", "body.fc.weight", "body.fc.bias"}, {"h"})).add(node("Relu", {"h"}, {"r"})).add(node("MatMul", {"r", "head.weight"}, {"y"}));
+  m.add(float_tensor("body.fc.weight", {2, 3}, {1, 0, -1, 0, 1, -1}))
+      .add(float_tensor("body.fc.bias", {3}, {0, 1, 0}))
+      .add(float_tensor("head.weight", {3, 2}, {1, 0, 0, 1, 1, 1}));
+  m.add(node("Gemm", {"x", "body.fc.weight", "body.fc.bias"}, {"h"}))
+      .add(node("Relu", {"h"}, {"r"}))
+      .add(node("MatMul", {"r", "head.weight"}, {"y"}));
   return m.bytes();
 }
 

@@ -136,7 +136,8 @@ TEST(Freeze, ANormalizationKeepsItsStatisticsUnlessToldOtherwise) {
     options.plan.trained.unfreeze = row.unfreeze;
     options.init = "he-normal";
     model.compile(options, backends);
-    const bool said = std::ranges::any_of(model.plan().warnings, [](const std::string& s) { return s.starts_with("frozen: 1 BatchNormalization "); });
+    const bool said =
+        std::ranges::any_of(model.plan().warnings, [](const std::string& s) { return s.starts_with("frozen: 1 BatchNormalization "); });
     EXPECT_EQ(said, row.said);
     for (const PlanParameter& p : model.plan().parameters)
       if (p.name == "bn1.weight") EXPECT_EQ(p.trainable, row.weights_move);

@@ -70,7 +70,8 @@ Buckets::Buckets(Feed& feed, std::vector<std::vector<Shape>> shapes) : shapes_(s
       }
   }
   for (std::size_t t = 0; t < targets_.size() && lengths_of_.empty(); ++t)
-    if (const FeedTarget& mask = targets_[t]; !mask.label && feed.has(t) && mask.sample.shape.rank() == 1 && axis_of(shapes_, t) == 0 && mask.name.find("mask") != std::string::npos) {
+    if (const FeedTarget& mask = targets_[t]; !mask.label && feed.has(t) && mask.sample.shape.rank() == 1 && axis_of(shapes_, t) == 0 &&
+                                              mask.name.find("mask") != std::string::npos) {
       each_length(feed, t, [&](std::int64_t sample, std::int64_t length) { note(t, 0, sample, length); });
       lengths_of_ = concat('\'', mask.name, '\'');
     }
@@ -100,13 +101,15 @@ void Buckets::cut(std::size_t bucket, std::int64_t batch, RowRange inputs, std::
 
 std::string Buckets::text() const {
   if (!by_sample_) return "";
-  if (lengths_of_.empty()) return "neither lists of several lengths nor a mask tell how long samples are: all batches have the largest size";
+  if (lengths_of_.empty())
+    return "neither lists of several lengths nor a mask tell how long samples are: all batches have the largest size";
   std::vector<std::size_t> counts(shapes_.size());
   for (const std::uint8_t bucket : *by_sample_) ++counts[bucket];
   std::size_t t = 0;  // the first that is cut
   while (axis_of(shapes_, t) < 0) ++t;
   std::string text;
-  for (std::size_t b = shapes_.size(); b-- > 0;) text += concat(text.empty() ? "" : ", ", counts[b], " of ", shapes_[b][t][axis_of(shapes_, t)]);
+  for (std::size_t b = shapes_.size(); b-- > 0;)
+    text += concat(text.empty() ? "" : ", ", counts[b], " of ", shapes_[b][t][axis_of(shapes_, t)]);
   return concat("samples by their length, after ", lengths_of_, ": ", text);
 }
 

@@ -39,7 +39,8 @@ void check_image_files(const Dataset& data, const Preprocess& preprocess) {
       try {
         check_image(file, data.describe(sample));
       } catch (const Error& e) {
-        fail(e.code(), e.what(), " (found before training: ", files == data.size() ? "all" : concat(files, " of ", data.size()), " files are looked at; ", option("on_bad_sample"), " leaves such out)");
+        fail(e.code(), e.what(), " (found before training: ", files == data.size() ? "all" : concat(files, " of ", data.size()),
+             " files are looked at; ", option("on_bad_sample"), " leaves such out)");
       }
     }
 }

@@ -74,15 +74,22 @@ Feed::Feed(const Dataset& data, std::vector<FeedTarget> targets, Preprocess prep
     if (!targets_[t].label) choose(t, [](const Field& f) { return f.role != Role::weight; });
   for (std::size_t t = 0; t < targets_.size(); ++t)
     for (std::size_t f = 0; f < fields.size() && targets_[t].ahead && chosen[t] < 0; ++f)
-      if (fields[f].role == Role::input && !is_float(fields[f].sample.dtype) && fields[f].sample.shape.elements() == targets_[t].sample.shape.elements())
+      if (fields[f].role == Role::input && !is_float(fields[f].sample.dtype) &&
+          fields[f].sample.shape.elements() == targets_[t].sample.shape.elements())
         chosen[t] = static_cast<int>(f);
   const bool compares = std::any_of(targets_.begin(), targets_.end(), [](const FeedTarget& t) { return t.label && !t.weight; });
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (chosen[t] < 0 && !targets_[t].label)
       fail(ExitCode::data, data.name(), " has nothing for the model's input '", targets_[t].name, "' ", targets_[t].sample, "; it has ",
-           names_of(fields), compares ? concat(" (its labels are what the loss compares with; ", option("loss"), " output is for a model that computes its loss of them)") : "");
-    if (chosen[t] >= 0 && !targets_[t].label && fields[static_cast<std::size_t>(chosen[t])].role == Role::label && fields[static_cast<std::size_t>(chosen[t])].name != targets_[t].name)
-      assumed_ = concat("the model's input '", targets_[t].name, "' takes the data's labels '", fields[static_cast<std::size_t>(chosen[t])].name, "', as nothing in the data goes by its name; what does goes first");
+           names_of(fields),
+           compares ? concat(" (its labels are what the loss compares with; ", option("loss"),
+                             " output is for a model that computes its loss of them)")
+                    : "");
+    if (chosen[t] >= 0 && !targets_[t].label && fields[static_cast<std::size_t>(chosen[t])].role == Role::label &&
+        fields[static_cast<std::size_t>(chosen[t])].name != targets_[t].name)
+      assumed_ =
+          concat("the model's input '", targets_[t].name, "' takes the data's labels '", fields[static_cast<std::size_t>(chosen[t])].name,
+                 "', as nothing in the data goes by its name; what does goes first");
     sources_.push_back(chosen[t] < 0 ? Source{} : match(targets_[t], chosen[t]));
     if (sources_[t].image && mixed_[0] == 0) mixed_ = {sources_[t].h, sources_[t].w};
   }
@@ -131,7 +138,8 @@ template <class From, class To>
 void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const {
   // x in the target is base + direction · x in the field; from `begin` to `end` that is inside.
   const std::int64_t direction = mirror ? -1 : 1, base = mirror ? s.w - 1 + dx : dx;
-  const std::int64_t begin = std::clamp<std::int64_t>(mirror ? dx : -dx, 0, s.w), end = std::clamp<std::int64_t>(mirror ? s.w + dx : s.w - dx, begin, s.w);
+  const std::int64_t begin = std::clamp<std::int64_t>(mirror ? dx : -dx, 0, s.w),
+                     end = std::clamp<std::int64_t>(mirror ? s.w + dx : s.w - dx, begin, s.w);
   for (std::int64_t c = 0; c < s.c; ++c) {
     const auto channel = [&](auto&& value) {
       for (std::int64_t y = 0; y < s.h; ++y) {
@@ -153,7 +161,9 @@ void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, s
     } else if constexpr (std::is_same_v<From, std::uint8_t>) {
       channel([table = s.of_bytes.data() + 256 * at](From v) { return static_cast<To>(table[v]); });
     } else {
-      channel([scale = static_cast<float>(s.scale[at]), shift = static_cast<float>(s.shift[at])](From v) { return static_cast<To>(static_cast<float>(v) * scale + shift); });
+      channel([scale = static_cast<float>(s.scale[at]), shift = static_cast<float>(s.shift[at])](From v) {
+        return static_cast<To>(static_cast<float>(v) * scale + shift);
+      });
     }
   }
 }
@@ -198,7 +208,8 @@ void Feed::set_aside(std::int64_t sample, const Error& error) {
   const std::lock_guard lock(bad_mutex_);
   if (!bad_.insert(sample).second) return;  // by another thread
   if (std::ssize(bad_) > preprocess_.bad_samples || std::ssize(bad_) == data_.size())
-    fail(error.code(), error.what(), preprocess_.bad_samples > 0 ? concat(" (and ", bad_.size() - 1, " others before, which is all that may be left out)") : "");
+    fail(error.code(), error.what(),
+         preprocess_.bad_samples > 0 ? concat(" (and ", bad_.size() - 1, " others before, which is all that may be left out)") : "");
   if (preprocess_.on_bad_sample) preprocess_.on_bad_sample(error.what());
 }
 
@@ -206,7 +217,8 @@ void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64
   while (!try_fill(batch, inputs, epoch, augment, to)) {}  // again, without samples that could not be decoded
 }
 
-bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std::int64_t epoch, bool augment,
+                    std::span<std::byte* const> to) {
   const std::vector<std::int64_t> batch = without_bad(whole_batch);
   const bool mixes = augment && preprocess_.mixes() && !batch.empty();
   Mix mix;
@@ -218,7 +230,9 @@ bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, 
     if (!has(t) || !to[t]) continue;
     const RowRange rows = targets_[t].label ? RowRange{0, std::ssize(batch)} : inputs;
     std::byte* const target = to[t] + rows.first * bytes_of(targets_[t].sample);
-    if (!fill_rows(t, std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count)), epoch, augment, target)) return false;
+    if (!fill_rows(t, std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count)), epoch, augment,
+                   target))
+      return false;
     if (mixes && rows.count > 0 && !mix_rows(t, mix, batch, rows, epoch, target)) return false;
   }
   return true;
@@ -305,7 +319,8 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
 
 // Rows are mixed from the last on, so that the one before is as it was read; the first one's is the batch's last, or, of a rank that has
 // other rows, read for it.
-bool Feed::mix_rows(std::size_t t, const Mix& mix, std::span<const std::int64_t> batch, RowRange rows, std::int64_t epoch, std::byte* target) {
+bool Feed::mix_rows(std::size_t t, const Mix& mix, std::span<const std::int64_t> batch, RowRange rows, std::int64_t epoch,
+                    std::byte* target) {
   thread_local std::vector<std::byte> before;
   const Source& s = sources_[t];
   const std::int64_t bytes = bytes_of(targets_[t].sample);

@@ -29,7 +29,8 @@ struct FeedTarget {
   IndexRange indices{};  // that integers may be: classes, rows of a table
   bool nan = false;      // the model sees to what is missing itself
   std::string loss{};    // of labels: the row of planner/loss/losses.h that says what they may be
-  std::string of{};      // of labels: the output that they are of, where there are several losses; the data set's field of that name goes first
+  // of labels: the output that they are of, where there are several losses; the data set's field of that name goes first
+  std::string of{};
   bool weight = false;   // how much samples count in the loss: a "label" from a field of role weight
   // Class indices become those one ahead, the last one this. Where the data set has no labels they are those of its first
   // input of as many integers.

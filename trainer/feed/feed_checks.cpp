@@ -44,13 +44,19 @@ void Feed::check_mixing(std::string_view loss) const {
     if (target.label) {
       const std::string_view row = target.loss.empty() ? loss : std::string_view(target.loss);
       const auto found = std::ranges::find(loss_rows(), row, &LossRow::name);
-      const bool shares = found != loss_rows().end() && (found->labels == LabelKind::classes || found->labels == LabelKind::shares || found->labels == LabelKind::binary);
-      if (!shares) fail(ExitCode::usage, what, "make labels that are shares of classes, which the loss '", row, "' does not take; softmax-cross-entropy does");
-      if (!is_float(target.sample.dtype)) fail(ExitCode::usage, what, "make labels that are shares of classes, the model is compiled for ", target.sample, ": ", option("dense_labels"));
+      const bool shares = found != loss_rows().end() &&
+                          (found->labels == LabelKind::classes || found->labels == LabelKind::shares || found->labels == LabelKind::binary);
+      if (!shares)
+        fail(ExitCode::usage, what, "make labels that are shares of classes, which the loss '", row,
+             "' does not take; softmax-cross-entropy does");
+      if (!is_float(target.sample.dtype))
+        fail(ExitCode::usage, what, "make labels that are shares of classes, the model is compiled for ", target.sample, ": ",
+             option("dense_labels"));
     } else if (!is_float(target.sample.dtype) && !s.given) {
       fail(ExitCode::usage, what, "mix numbers, the model's input '", target.name, "' is ", target.sample);
     } else if (preprocess_.cutmix > 0 && (!s.image || s.h != mixed_[0] || s.w != mixed_[1])) {
-      fail(ExitCode::usage, option("augment"), ": cutmix takes images of one size, the model's input '", target.name, "' is ", target.sample);
+      fail(ExitCode::usage, option("augment"), ": cutmix takes images of one size, the model's input '", target.name, "' is ",
+           target.sample);
     }
   }
 }
@@ -58,18 +64,23 @@ void Feed::check_mixing(std::string_view loss) const {
 // Where they went.
 std::string Feed::labels_as_input() const {
   for (std::size_t t = 0; t < targets_.size(); ++t)
-    if (const std::string& name = targets_[t].name; has(t) && !targets_[t].label && (name == "labels" || name == "label" || data_.fields()[static_cast<std::size_t>(sources_[t].field)].role == Role::label))
-      return concat(", of which the model's input '", name, "' takes one: labels that the loss compares with go by the name y (", option("loss"), " output is for a model that computes its loss of them)");
+    if (const std::string& name = targets_[t].name;
+        has(t) && !targets_[t].label &&
+        (name == "labels" || name == "label" || data_.fields()[static_cast<std::size_t>(sources_[t].field)].role == Role::label))
+      return concat(", of which the model's input '", name, "' takes one: labels that the loss compares with go by the name y (",
+                    option("loss"), " output is for a model that computes its loss of them)");
   return "";
 }
 
 void Feed::check_values(std::string_view loss) {
   if (preprocess_.mixes()) check_mixing(loss);
   for (std::size_t t = 0; t < targets_.size(); ++t) {
-    if (!has(t) && targets_[t].weight) fail(ExitCode::data, data_.name(), " has no weights of samples (", option("sample_weights"), "); it has ", names_of(data_.fields()));
+    if (!has(t) && targets_[t].weight)
+      fail(ExitCode::data, data_.name(), " has no weights of samples (", option("sample_weights"), "); it has ", names_of(data_.fields()));
     if (!has(t))
       fail(ExitCode::data, data_.name(), " has no labels for the loss '", loss, "'",
-           targets_[t].of.empty() ? "" : concat(" of '", targets_[t].of, "', which are called y_", targets_[t].of), "; it has ", names_of(data_.fields()), labels_as_input());
+           targets_[t].of.empty() ? "" : concat(" of '", targets_[t].of, "', which are called y_", targets_[t].of), "; it has ",
+           names_of(data_.fields()), labels_as_input());
     check_values(t, loss);
   }
 }
@@ -98,9 +109,12 @@ void Feed::check_values(std::size_t t, std::string_view loss) {
     visit_number(field.sample.dtype, [&]<class T>() {
       const std::span given(reinterpret_cast<const T*>(raw.data()), samples.size() * static_cast<std::size_t>(each));
       const auto bad = std::find_if(given.begin(), given.end(), [&](T v) {
-        return !allowed.has(static_cast<double>(v)) && !(indices.ignored && static_cast<double>(v) == static_cast<double>(*indices.ignored));
+        return !allowed.has(static_cast<double>(v)) &&
+               !(indices.ignored && static_cast<double>(v) == static_cast<double>(*indices.ignored));
       });
-      if (bad != given.end()) refuse(t, indices, allowed, samples[static_cast<std::size_t>(bad - given.begin()) / static_cast<std::size_t>(each)], static_cast<double>(*bad));
+      if (bad != given.end())
+        refuse(t, indices, allowed, samples[static_cast<std::size_t>(bad - given.begin()) / static_cast<std::size_t>(each)],
+               static_cast<double>(*bad));
     });
   }
 }
@@ -111,11 +125,14 @@ void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allow
   const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");
   if (target.label && indices.count > 0)
     fail(ExitCode::data, where, " has label ", text_of(value), ", the model's output has ", indices.count, " classes ", range,
-         value == -100 ? concat("; ", option("ignore_index"), " -100 leaves such places out, as PyTorch does") : concat(": ", option("head"), " gives it another number"));
+         value == -100 ? concat("; ", option("ignore_index"), " -100 leaves such places out, as PyTorch does")
+                       : concat(": ", option("head"), " gives it another number"));
   const std::string takes = target.label ? "the loss takes " : concat("the model's input '", target.name, "' takes ");
-  if (indices.count > 0) fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
-  fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, target.sample.dtype, 
-       allowed.whole ? concat(": whole numbers from ", text_of(allowed.low), " to ", text_of(allowed.high)) : fmt::format(": finite numbers from {:g} to {:g}", allowed.low, allowed.high));
+  if (indices.count > 0)
+    fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, "one of ", indices.count, ' ', range);
+  fail(ExitCode::data, where, " has ", text_of(value), " in '", field, "', ", takes, target.sample.dtype,
+       allowed.whole ? concat(": whole numbers from ", text_of(allowed.low), " to ", text_of(allowed.high))
+                     : fmt::format(": finite numbers from {:g} to {:g}", allowed.low, allowed.high));
 }
 
 }  // namespace tandem

@@ -45,7 +45,8 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
          ", which are integers: store them as int64");
   };
   if (is_small(target.sample.dtype))
-    fail(ExitCode::data, "the model's input '", target.name, "' takes ", target.sample.dtype, ", which no data set holds: a Cast within the model makes it of numbers that one does");
+    fail(ExitCode::data, "the model's input '", target.name, "' takes ", target.sample.dtype,
+         ", which no data set holds: a Cast within the model makes it of numbers that one does");
   if (target.label && is_float(target.sample.dtype) && have.elements() == 1 && want.elements() > 1) {
     if (is_float(field.sample.dtype)) no_integers();
     s.one_hot = true;
@@ -85,7 +86,8 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
   }
   if (!target.label) set_scale(s, target, field);
   if (s.image && !preprocess_.recipe.empty() && s.have.dtype != DType::uint8)
-    fail(ExitCode::data, data_.name(), ": '", field.name, "' is ", field.sample, ", the augmentation ", preprocess_.recipe[0].name, " takes images of bytes (uint8)");
+    fail(ExitCode::data, data_.name(), ": '", field.name, "' is ", field.sample, ", the augmentation ", preprocess_.recipe[0].name,
+         " takes images of bytes (uint8)");
   return s;
 }
 
@@ -112,7 +114,8 @@ std::optional<GivenBytes> Feed::as_bytes(std::size_t t) const {
   const Source& s = sources_[t];
   const FeedTarget& target = targets_[t];
   const int rank = target.sample.shape.rank();
-  if (!has(t) || target.label || s.have.dtype != DType::uint8 || target.sample.dtype != DType::float32 || preprocess_.mixup > 0) return std::nullopt;
+  if (!has(t) || target.label || s.have.dtype != DType::uint8 || target.sample.dtype != DType::float32 || preprocess_.mixup > 0)
+    return std::nullopt;
   GivenBytes bytes{.perm = {}, .axis = s.image && rank == 3 && s.to_first ? 1 : rank, .table = s.of_bytes};
   for (std::size_t v = 0; v < entries && s.scale.empty(); ++v) bytes.table.push_back(static_cast<float>(v));
   const auto row = [&](std::size_t c) { return std::span(bytes.table).subspan(c * entries, entries); };

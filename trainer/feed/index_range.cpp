@@ -63,7 +63,8 @@ bool sees_to_nan(const Graph& graph, const std::vector<std::vector<NodeId>>& use
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value || (op == "Where" && i > 0 && is_guarded(graph, node, i))) continue;
       const bool moves = is_view(operand_of(*node.op, static_cast<int>(i)).role);
-      if (!moves || !std::ranges::all_of(node.outputs, [&](ValueId out) { return !out.present() || sees_to_nan(graph, users, out); })) return false;
+      if (!moves || !std::ranges::all_of(node.outputs, [&](ValueId out) { return !out.present() || sees_to_nan(graph, users, out); }))
+        return false;
     }
   }
   return true;

@@ -26,7 +26,8 @@ void BatchOrder::group(std::vector<std::int64_t>& order, Random& random) const {
   constexpr std::int64_t together = 50;
   const auto bucket = [&](std::int64_t sample) { return (*buckets)[static_cast<std::size_t>(sample)]; };
   for (std::int64_t begin = 0; begin < samples; begin += together * batch)
-    std::stable_sort(order.begin() + begin, order.begin() + std::min(samples, begin + together * batch), [&](std::int64_t a, std::int64_t b) { return bucket(a) < bucket(b); });
+    std::stable_sort(order.begin() + begin, order.begin() + std::min(samples, begin + together * batch),
+                     [&](std::int64_t a, std::int64_t b) { return bucket(a) < bucket(b); });
   std::vector<std::int64_t> whole(static_cast<std::size_t>(samples / batch)), moved;
   std::iota(whole.begin(), whole.end(), std::int64_t{0});
   tandem::shuffle(whole, random);
@@ -64,7 +65,8 @@ std::int64_t EpochOrder::operator[](std::int64_t place) const {
 
 Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
   const std::int64_t workers = o_.workers > 0 ? o_.workers : feed.workers();
-  slots_.resize(static_cast<std::size_t>(workers) + o_.held + (o_.weigh ? static_cast<std::size_t>(std::min(o_.step, std::max<std::int64_t>(1, o_.order.batches()))) : 1));
+  slots_.resize(static_cast<std::size_t>(workers) + o_.held +
+                (o_.weigh ? static_cast<std::size_t>(std::min(o_.step, std::max<std::int64_t>(1, o_.order.batches()))) : 1));
   std::size_t number = 0;
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
@@ -179,7 +181,9 @@ bool Loader::are_there() const {
 }
 
 void Loader::wait_for_batches(std::unique_lock<std::mutex>& lock) {
-  const auto ended = [&] { return stop_ || o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ + (index_ >= o_.order.batches() ? 1 : 0) >= o_.epochs); };
+  const auto ended = [&] {
+    return stop_ || o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ + (index_ >= o_.order.batches() ? 1 : 0) >= o_.epochs);
+  };
   changed_.wait(lock, [&] {
     std::size_t ready = 0;
     for (const std::size_t all = wanted(); ready < all && begun_ > taken_ + ready; ++ready) {

@@ -77,7 +77,8 @@ void parse_augment(Preprocess& p, std::string_view text) {
     } else if (name == "mixup" || name == "cutmix") {
       double& alpha = name == "mixup" ? p.mixup : p.cutmix;
       alpha = given ? parse_number(amount, concat("augment: ", name)) : name == "mixup" ? default_mixup : default_cutmix;
-      if (!(alpha > 0 && alpha <= most_alpha)) fail(ExitCode::usage, "augment: ", part, ", expected the alpha of Beta(alpha, alpha), above 0, at most ", most_alpha);
+      if (!(alpha > 0 && alpha <= most_alpha))
+        fail(ExitCode::usage, "augment: ", part, ", expected the alpha of Beta(alpha, alpha), above 0, at most ", most_alpha);
     } else if (recipe != augmentation_recipes().end() && !given) {
       parse_augment(p, recipe->steps);
     } else if (row != augmentations().end()) {
@@ -117,7 +118,8 @@ std::span<const Recipe> augmentation_recipes() {
 
 std::int64_t measure_normalize(Preprocess& p, const Dataset& data, const DataRequest& request) {
   constexpr std::int64_t most = 2000, chunk = 50;
-  const auto input = std::ranges::find_if(request.inputs, [](const Field& f) { return f.sample.dtype == DType::float32 && f.sample.shape.elements() > 0; });
+  const auto input = std::ranges::find_if(request.inputs,
+                                          [](const Field& f) { return f.sample.dtype == DType::float32 && f.sample.shape.elements() > 0; });
   if (input == request.inputs.end()) fail(ExitCode::data, "normalize auto: the model has no input of float32 to measure");
   Preprocess plain = p;
   plain.mean.clear();
@@ -149,7 +151,8 @@ std::int64_t measure_normalize(Preprocess& p, const Dataset& data, const DataReq
   for (std::size_t c = 0; c < sum.size(); ++c) {
     constexpr double digits = 1e6;  // more would be noise in a line that people read
     const double mean = sum[c] / count, deviation = std::sqrt(std::max(0.0, squares[c] / count - mean * mean));
-    if (!std::isfinite(mean) || !(deviation > 0)) fail(ExitCode::data, "normalize auto: ", data.name(), ": '", input->name, "' is the same everywhere, or no numbers");
+    if (!std::isfinite(mean) || !(deviation > 0))
+      fail(ExitCode::data, "normalize auto: ", data.name(), ": '", input->name, "' is the same everywhere, or no numbers");
     const bool rounds = std::abs(mean) < digits && deviation > 10 / digits;
     p.mean.push_back(rounds ? std::round(mean * digits) / digits : mean);
     p.deviation.push_back(rounds ? std::round(deviation * digits) / digits : deviation);

@@ -11,7 +11,8 @@ namespace tandem {
 namespace {
 
 // What one slice's step gives for each watch: 0 or not, least, largest.
-std::vector<double> look(const GraphSource& source, const CompileOptions& o, Backends backends, const StepMaterial& step, std::int64_t begin) {
+std::vector<double> look(const GraphSource& source, const CompileOptions& o, Backends backends, const StepMaterial& step,
+                         std::int64_t begin) {
   Session session(compile(source, o, backends), backends);
   const Plan& plan = session.plan();
   for (const auto& [role, values] : {std::pair{ValueRole::plain, &step.weights}, {ValueRole::teacher, &step.teacher}}) {
@@ -36,7 +37,8 @@ std::vector<double> look(const GraphSource& source, const CompileOptions& o, Bac
   session.run(0, inputs, outputs, step.state);
   std::vector<double> seen;
   for (std::size_t i = 0; i < storage.size(); ++i)
-    visit_float(plan.outputs[i].type.dtype, [&]<class T>() { seen.push_back(static_cast<double>(*reinterpret_cast<const T*>(storage[i].data()))); });
+    visit_float(plan.outputs[i].type.dtype,
+                [&]<class T>() { seen.push_back(static_cast<double>(*reinterpret_cast<const T*>(storage[i].data()))); });
   return seen;
 }
 
@@ -47,7 +49,8 @@ std::string sentence(const std::vector<Watch>& watches, const std::vector<double
   const Watch& w = watches[bad];
   if (w.operands.empty()) return concat(w.made_by, " holds ", what);
   std::string from;
-  for (const std::size_t i : w.operands) from += fmt::format("{}'{}' ({:.4g} to {:.4g})", from.empty() ? "" : ", ", watches[i].value, least(i), most(i));
+  for (const std::size_t i : w.operands)
+    from += fmt::format("{}'{}' ({:.4g} to {:.4g})", from.empty() ? "" : ", ", watches[i].value, least(i), most(i));
   return concat(w.made_by, " made ", what, " from ", from);
 }
 

@@ -40,13 +40,15 @@ History Fit::run_to_its_end() {
   }
   at_.steps = std::min(steps_.total(), std::int64_t{1} << 53);
   if (at_.step == 0) s_.start_averages();
-  s_.fitted = Json::Object{{"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
+  s_.fitted = Json::Object{
+      {"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
   // All plans, before anything is trained.
   for (const PlanKey& key : keys_of_training(order_.samples, order_.batch, bytes_, buckets_.count())) s_.plan_for(key);
   if (o_.validation && o_.validation->size() > 0) {
     const bool bytes = Feed(*o_.validation, s_.targets, o_.preprocess, s_.options.seed).give_bytes(s_.options.plan.given_bytes);
     const std::int64_t batch = o_.eval_batch > 0 ? o_.eval_batch : order_.batch;
-    for (const PlanKey& key : keys_of_measuring(o_.validation->size(), batch, bytes, s_.losses, evaluation_of(s_.losses, o_.metrics))) s_.plan_for(key);
+    for (const PlanKey& key : keys_of_measuring(o_.validation->size(), batch, bytes, s_.losses, evaluation_of(s_.losses, o_.metrics)))
+      s_.plan_for(key);
   }
   if (asked_to_stop()) return history(true);
   if (!s_.kept_plans.failure().empty()) warn(concat(s_.kept_plans.failure(), ": a resumed run plans anew"));
@@ -109,10 +111,13 @@ void Model::check(const FitOptions& o) {
     fail(ExitCode::usage, "learning rate ", *o.learning_rate, ", expected a finite number of at least 0");
   BestMeasure(o.best);
   if (o.accumulate < 1) fail(ExitCode::usage, option("accumulate"), ": ", o.accumulate, " batches a step, expected 1 or more");
-  if (!(o.averaging.ema >= 0 && o.averaging.ema < 1)) fail(ExitCode::usage, option("ema"), ": a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
-  if (o.averaging.ema > 0 && o.averaging.swa) fail(ExitCode::usage, option("ema"), " and ", option("swa"), ": one average is kept, give one of them");
+  if (!(o.averaging.ema >= 0 && o.averaging.ema < 1))
+    fail(ExitCode::usage, option("ema"), ": a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
+  if (o.averaging.ema > 0 && o.averaging.swa)
+    fail(ExitCode::usage, option("ema"), " and ", option("swa"), ": one average is kept, give one of them");
   if (!(o.averaging.from >= 0)) fail(ExitCode::usage, option("average_from"), ": ", o.averaging.from, " epochs, expected 0 or more");
-  if (o.early_stopping.patience < 0 || !(o.early_stopping.min_delta >= 0)) fail(ExitCode::usage, option("early_stopping"), ": patience and min_delta may not be negative");
+  if (o.early_stopping.patience < 0 || !(o.early_stopping.min_delta >= 0))
+    fail(ExitCode::usage, option("early_stopping"), ": patience and min_delta may not be negative");
 }
 
 History Model::fit(const Dataset& data, const FitOptions& options) {

@@ -16,8 +16,8 @@ void Fit::check_weights(double rate) {
   s_.session->gather_parameters();
   const std::string lost = lost_parameter(*s_.session);
   if (!lost.empty())
-    fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1, ", learning rate ",
-         rate, ")", advice(at_.step));
+    fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1,
+         ", learning rate ", rate, ")", advice(at_.step));
 }
 
 // Trains anew from the run's start or last checkpoint to the step that first lost a weight or gave no finite loss, and
@@ -25,7 +25,9 @@ void Fit::check_weights(double rate) {
 std::string Fit::advice(std::int64_t failed) {
   checkpoints_.finish();
   const bool kept = folder_.kept() && checkpoints_.step() > 0;
-  return concat(cause_of(failed, kept), kept ? concat("\n  the checkpoint of step ", checkpoints_.step(), " in ", folder_.path().string(), " is from before that") : "");
+  return concat(
+      cause_of(failed, kept),
+      kept ? concat("\n  the checkpoint of step ", checkpoints_.step(), " in ", folder_.path().string(), " is from before that") : "");
 }
 
 std::string Fit::cause_of(std::int64_t failed, bool kept) {
@@ -34,7 +36,8 @@ std::string Fit::cause_of(std::int64_t failed, bool kept) {
   if (s_.options.world || (!kept && !from_initial_)) return std::string(rate);
   const std::int64_t again = failed - (kept ? checkpoints_.step() : 0);
   if (!o_.check_nan && again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
-    return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (", option("check_nan"), " seeks it, ", option("checkpoint_steps"), " keeps more)");
+    return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (", option("check_nan"), " seeks it, ",
+                  option("checkpoint_steps"), " keeps more)");
   try {
     const auto [step, cause] = find_cause(kept, failed);
     if (!cause.empty()) return concat(": at step ", step, " ", cause, rate);
@@ -49,7 +52,8 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
     at_ = checkpoints_.go_back();
   } else {
     at_ = {};
-    s_.session->set_parameters(s_.first_values(s_.source(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);  // a teacher's have not changed
+    // a teacher's have not changed
+    s_.session->set_parameters(s_.first_values(s_.source(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);
     std::vector<NamedTensor> zeros;
     s_.session->each_optimizer_state([&](const NamedTensor& t) { zeros.push_back({t.name, Tensor(t.tensor.type())}); });
     s_.session->set_parameters(zeros, ValueRole::optimizer_state);
@@ -67,7 +71,11 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
     const LoadedBatch* const batch = loader.next();
     const std::size_t plan = s_.plan_for({.batch = batch->size, .bytes = bytes_, .bucket = batch->bucket});
     const double rate = steps_.rate(s_.step - 1, at_.plateau);
-    StepMaterial step{.weights = s_.session->parameters(), .teacher = s_.session->parameters_as(ValueRole::teacher), .inputs = {}, .batch = batch->size, .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
+    StepMaterial step{.weights = s_.session->parameters(),
+                      .teacher = s_.session->parameters_as(ValueRole::teacher),
+                      .inputs = {},
+                      .batch = batch->size,
+                      .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
     s_.run(plan, batch->inputs, step.state);
     const bool hold = step.state.hold;
     if ((s_.step < failed || hold) && std::isfinite(s_.report(plan, rate).loss) && (hold || lost_parameter(*s_.session).empty())) {
@@ -75,7 +83,8 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
       continue;
     }
     for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t], batch->inputs[t]);
-    std::string cause = find_not_finite(s_.source(s_.options, batch->bucket), s_.losses_if_any(s_.options, batch->bucket), options, s_.backends, step);
+    std::string cause =
+        find_not_finite(s_.source(s_.options, batch->bucket), s_.losses_if_any(s_.options, batch->bucket), options, s_.backends, step);
     if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
       cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
     return {s_.step, cause};

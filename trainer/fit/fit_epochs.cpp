@@ -39,7 +39,8 @@ void Fit::end_epoch(double rate, bool whole) {
 std::vector<Fit::Part> Fit::parts_of_loss() const {
   std::vector<Part> parts;
   const double learnt = s_.options.plan.loss.distillation ? s_.options.plan.loss.distillation->weight : 0;
-  for (std::size_t i = 0; i < s_.losses.size() && s_.losses.size() > 1; ++i) parts.push_back({s_.losses[i].output + "_loss", (1 - learnt) * s_.losses[i].share, i});
+  for (std::size_t i = 0; i < s_.losses.size() && s_.losses.size() > 1; ++i)
+    parts.push_back({s_.losses[i].output + "_loss", (1 - learnt) * s_.losses[i].share, i});
   if (s_.options.plan.loss.distillation) parts.push_back({"distillation_loss", learnt, s_.losses.size()});
   return parts;
 }
@@ -61,8 +62,11 @@ void Fit::finish_epoch() {
   if (o_.validation && !stopped_) {
     if (o_.callbacks.on_begin) o_.callbacks.on_begin();
     const bool averages = o_.averaging.any() && model_.swap_averages();
-    const Evaluation e = model_.evaluate(
-        *o_.validation, {.batch = o_.eval_batch, .preprocess = o_.preprocess, .metrics = o_.metrics, .on_batch = o_.callbacks.on_validation, .stop = o_.callbacks.stop});
+    const Evaluation e = model_.evaluate(*o_.validation, {.batch = o_.eval_batch,
+                                                          .preprocess = o_.preprocess,
+                                                          .metrics = o_.metrics,
+                                                          .on_batch = o_.callbacks.on_validation,
+                                                          .stop = o_.callbacks.stop});
     if (averages) model_.swap_averages();
     report.val_loss = e.loss;
     report.val_accuracy = e.accuracy;

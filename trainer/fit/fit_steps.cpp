@@ -34,7 +34,8 @@ void Fit::train() {
                        .held = o_.run_ahead && s_.running().will_run_ahead() ? 2U : 1U,  // those of the steps under way
                        .buckets = &buckets_,
                        .rows = s_.rows_here(),
-                       .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }};  // odd ones are evaluations'
+                       // odd ones are evaluations'
+                       .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }};
   steps_.weigh_batches(wanted);
   Loader loader(feed_, wanted);
   struct Settle {  // the loader's memory is read as long as a step is under way
@@ -106,7 +107,8 @@ Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
   const auto asked = Clock::now();
   const LoadedBatch* const batch = loader.next();
   if (counts) waited_seconds_ += seconds(Clock::now() - asked);
-  const Begun begun{plan_of(*batch), rate, steps_.state(*batch, step, rate, at_.averaged), steps_.weights(*batch), batch->epoch, batch->index};
+  const Begun begun{plan_of(*batch),        rate,         steps_.state(*batch, step, rate, at_.averaged),
+                    steps_.weights(*batch), batch->epoch, batch->index};
   const LoadedBatch* const next = begun.state.hold || step + 1 < steps_.total() ? loader.peek() : nullptr;
   BatchAhead ahead{.announced = std::exchange(announced_, next != nullptr)};
   if (next) {
@@ -122,7 +124,8 @@ bool Fit::goes_on(const Begun& now, bool due) const {
   if (!o_.run_ahead || stop_asked_ || s_.under_way == 0) return false;
   if (now.state.hold) return true;
   const std::int64_t done = at_.step + 1;
-  return done < steps_.total() && now.index + 1 < order_.batches() && !due && !o_.check_nan && (o_.check_replicas == 0 || done % o_.check_replicas != 0);
+  return done < steps_.total() && now.index + 1 < order_.batches() && !due && !o_.check_nan &&
+         (o_.check_replicas == 0 || done % o_.check_replicas != 0);
 }
 
 // Whether the step is followed by a checkpoint that is not that of an epoch's end.

@@ -33,7 +33,8 @@ void check_replicas(const Session& session, World* world, std::int64_t step) {
   std::vector<std::uint32_t> sums(devices * parameters);  // by device and parameter
   const std::vector<std::vector<std::uint32_t>> own = session.parameter_checksums();
   for (std::size_t d = 0; d < own.size(); ++d)
-    std::copy(own[d].begin(), own[d].end(), sums.begin() + static_cast<std::ptrdiff_t>((static_cast<std::size_t>(range.first) + d) * parameters));
+    std::copy(own[d].begin(), own[d].end(),
+              sums.begin() + static_cast<std::ptrdiff_t>((static_cast<std::size_t>(range.first) + d) * parameters));
   if (world) world->gather(std::as_writable_bytes(std::span(sums)));
 
   const auto name = [&](std::size_t d) {
@@ -42,7 +43,9 @@ void check_replicas(const Session& session, World* world, std::int64_t step) {
   for (std::size_t p = 0; p < parameters; ++p) {
     const auto sum = [&](std::size_t d) { return sums[d * parameters + p]; };
     for (const std::vector<std::size_t>& replicas : replicas_of(plan.parameters[p])) {
-      const auto others_like = [&](std::size_t d) { return std::count_if(replicas.begin(), replicas.end(), [&](std::size_t other) { return sum(other) == sum(d); }); };
+      const auto others_like = [&](std::size_t d) {
+        return std::count_if(replicas.begin(), replicas.end(), [&](std::size_t other) { return sum(other) == sum(d); });
+      };
       std::size_t usual = replicas[0];  // the first of those that most devices agree with
       for (const std::size_t d : replicas)
         if (others_like(d) > others_like(usual)) usual = d;

@@ -25,8 +25,11 @@ std::string StepPlan::moved_end(std::int64_t before, std::int64_t step, const Wa
   if (before == 0 || before == total() || step >= total()) return "";
   const double was = rate(step, before, plateau), now = rate(step, plateau);
   if (std::abs(now - was) <= 1e-6 * std::max(std::abs(now), std::abs(was))) return "";
-  return fmt::format("the learning-rate schedule {} now ends after {} steps, before it ended after {}: step {} goes on at a rate of {:.4g} and not of {:.4g} "
-                     "({} constant with {} keeps one rate)", o_.schedule.name, total(), before, step + 1, now, was, option("lr_schedule"), option("learning_rate"));
+  return fmt::format(
+      "the learning-rate schedule {} now ends after {} steps, before it ended after {}: step {} goes on at a rate of {:.4g} and not of "
+      "{:.4g} "
+      "({} constant with {} keeps one rate)",
+      o_.schedule.name, total(), before, step + 1, now, was, option("lr_schedule"), option("learning_rate"));
 }
 
 StepState StepPlan::state(const LoadedBatch& batch, std::int64_t step, double rate, std::int64_t& averaged) const {
@@ -35,7 +38,8 @@ StepState StepPlan::state(const LoadedBatch& batch, std::int64_t step, double ra
   StepState state = s_.step_state(rate);
   state.first = (batch.index - begin) * order_.batch;
   state.epoch = static_cast<double>(step) / static_cast<double>(per_epoch());
-  state.shares = batch.shares.empty() ? std::vector<double>(s_.loss_means(), static_cast<double>(batch.size) / static_cast<double>(samples)) : batch.shares;
+  state.shares = batch.shares.empty() ? std::vector<double>(s_.loss_means(), static_cast<double>(batch.size) / static_cast<double>(samples))
+                                      : batch.shares;
   state.fresh = batch.index == begin;
   state.hold = batch.index + 1 < end;
   if (!state.hold) state.average = average(batch, step, averaged);

@@ -25,9 +25,11 @@ double steepest(const RateTest& t) {
 
 RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const RateTestOptions& test) {
   State& s = *state_;
-  if (s.running().plan(0).mode != PlanMode::training) fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference, not for training");
+  if (s.running().plan(0).mode != PlanMode::training)
+    fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference, not for training");
   if (!(test.least > 0 && test.least < test.most && std::isfinite(test.most)) || test.steps < 3)
-    fail(ExitCode::usage, "a test of learning rates from ", test.least, " to ", test.most, " in ", test.steps, " steps: expected 0 < least < most, and 3 steps or more");
+    fail(ExitCode::usage, "a test of learning rates from ", test.least, " to ", test.most, " in ", test.steps,
+         " steps: expected 0 < least < most, and 3 steps or more");
   if (data.size() == 0) fail(ExitCode::data, data.name(), " has no samples");
   const std::vector<NamedTensor> weights = s.session->parameters(), states = s.session->optimizer_state();
   const std::int64_t step = s.step;
@@ -40,7 +42,11 @@ RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const
   Feed feed(data, s.targets, options.preprocess, s.options.seed);
   const bool bytes = feed.give_bytes(s.options.plan.given_bytes);
   const Buckets buckets = s.buckets_for(feed);
-  const BatchOrder order{.samples = data.size(), .batch = s.running().plan(0).batch, .shuffle = options.shuffle, .seed = s.options.seed, .buckets = buckets.by_sample()};
+  const BatchOrder order{.samples = data.size(),
+                         .batch = s.running().plan(0).batch,
+                         .shuffle = options.shuffle,
+                         .seed = s.options.seed,
+                         .buckets = buckets.by_sample()};
   Loader loader(feed, {.order = order, .augment = true, .epoch = 0, .batch = 0, .epochs = 0, .buckets = &buckets, .rows = s.rows_here()});
   double carried = 0, least = std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < test.steps; ++i) {

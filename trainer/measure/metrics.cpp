@@ -129,12 +129,14 @@ double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
 bool names_classes(const Labels& l, const Measured& batch) {
   if (l.axis < 0 || !has_class_indices(l)) return true;
   const auto labels = indices_of(l, batch.given, 0, batch.samples);
-  return std::all_of(labels.begin(), labels.end(), [&](std::int64_t label) { return (label >= 0 && label < l.classes) || (l.ignore && label == *l.ignore); });
+  return std::all_of(labels.begin(), labels.end(),
+                     [&](std::int64_t label) { return (label >= 0 && label < l.classes) || (l.ignore && label == *l.ignore); });
 }
 
 double loss_weight(const Labels& l, const std::byte* given, const float* weights, std::int64_t samples) {
   double sum = 0;
-  for (std::int64_t n = 0; n < samples; ++n) sum += (weights && !(l.by_sample && l.weighs_itself) ? static_cast<double>(weights[n]) : 1.0) * counted(l, given, n);
+  for (std::int64_t n = 0; n < samples; ++n)
+    sum += (weights && !(l.by_sample && l.weighs_itself) ? static_cast<double>(weights[n]) : 1.0) * counted(l, given, n);
   return sum;
 }
 

@@ -28,9 +28,19 @@ constexpr Row rows[] = {
 struct Alias {
   std::string_view word, name;
 };
-constexpr Alias aliases[] = {{"auc", "roc-auc"}, {"rocauc", "roc-auc"}, {"prauc", "pr-auc"}, {"average-precision", "pr-auc"}, {"f1-macro", "f1"},
-                             {"precision-macro", "precision"}, {"recall-macro", "recall"}, {"jaccard", "iou"}, {"miou", "iou"}, {"r-squared", "r2"},
-                             {"root_mean_squared_error", "rmse"}, {"mean_absolute_error", "mae"}, {"sparse_top_k_categorical_accuracy", "top5"},
+constexpr Alias aliases[] = {{"auc", "roc-auc"},
+                             {"rocauc", "roc-auc"},
+                             {"prauc", "pr-auc"},
+                             {"average-precision", "pr-auc"},
+                             {"f1-macro", "f1"},
+                             {"precision-macro", "precision"},
+                             {"recall-macro", "recall"},
+                             {"jaccard", "iou"},
+                             {"miou", "iou"},
+                             {"r-squared", "r2"},
+                             {"root_mean_squared_error", "rmse"},
+                             {"mean_absolute_error", "mae"},
+                             {"sparse_top_k_categorical_accuracy", "top5"},
                              {"top_k_categorical_accuracy", "top5"}};
 
 // K of "topK"; 0: another name.
@@ -56,7 +66,10 @@ const Row* row_of(std::string_view name) {
   return row == std::end(rows) ? nullptr : row;
 }
 
-bool is_general(std::string_view name) { return name.ends_with(".onnx") || name == "auto" || name == "loss" || name == "accuracy" || name == "confusion" || name == "per-class" || name == "none"; }
+bool is_general(std::string_view name) {
+  return name.ends_with(".onnx") || name == "auto" || name == "loss" || name == "accuracy" || name == "confusion" || name == "per-class" ||
+         name == "none";
+}
 
 double share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
@@ -95,8 +108,12 @@ double pr_auc(Scored s) {
 
 double ClassTable::precision(std::size_t c) const { return share(static_cast<double>(right[c]), static_cast<double>(predicted[c])); }
 double ClassTable::recall(std::size_t c) const { return share(static_cast<double>(right[c]), static_cast<double>(support[c])); }
-double ClassTable::f1(std::size_t c) const { return share(2 * static_cast<double>(right[c]), static_cast<double>(predicted[c] + support[c])); }
-double ClassTable::iou(std::size_t c) const { return share(static_cast<double>(right[c]), static_cast<double>(predicted[c] + support[c] - right[c])); }
+double ClassTable::f1(std::size_t c) const {
+  return share(2 * static_cast<double>(right[c]), static_cast<double>(predicted[c] + support[c]));
+}
+double ClassTable::iou(std::size_t c) const {
+  return share(static_cast<double>(right[c]), static_cast<double>(predicted[c] + support[c] - right[c]));
+}
 
 std::string metric_names() {
   std::string names = "auto, none, topK (top5)";
@@ -115,7 +132,8 @@ void check_metrics(std::span<const std::string> names) {
   std::vector<std::string> known{"auto", "none", "loss", "accuracy", "confusion", "per-class", "top5"};
   for (const Row& row : rows) known.emplace_back(row.name);
   for (const std::string& name : names)
-    if (!is_general(name) && top_of(name) == 0 && !row_of(canonical(name))) fail(ExitCode::usage, "metric '", name, "' is unknown", suggestion(name, known));
+    if (!is_general(name) && top_of(name) == 0 && !row_of(canonical(name)))
+      fail(ExitCode::usage, "metric '", name, "' is unknown", suggestion(name, known));
 }
 
 Scores::Scores(const Labels& labels, std::span<const std::string> names, bool lenient) : labels_(labels) {
@@ -143,7 +161,10 @@ Scores::Scores(const Labels& labels, std::span<const std::string> names, bool le
         for (const char* usual : {"mae", "rmse", "r2"}) take(usual);
     }
     if (is_general(name)) continue;
-    const bool means = !none && (k > 0 ? kind_ == Kind::classes : kind_ == Kind::classes ? row->classes : kind_ == Kind::binary ? row->binary : row->numbers);
+    const bool means = !none && (k > 0                    ? kind_ == Kind::classes
+                                 : kind_ == Kind::classes ? row->classes
+                                 : kind_ == Kind::binary  ? row->binary
+                                                          : row->numbers);
     if (!means && !lenient) fail(ExitCode::usage, "metric '", asked, "' has no meaning for the loss ", labels.loss);
     if (means) take(name);
   }
@@ -154,10 +175,18 @@ Scores::Scores(const Labels& labels, std::span<const std::string> names, bool le
   }
   hits_.resize(tops_.size());
   const Shape& s = labels.scores;
-  const std::int64_t classes = kind_ == Kind::classes ? s[labels.axis] : single_ ? 2 : s.rank() >= 3 ? s[0] : s.rank() > 0 ? s[s.rank() - 1] : 1;
+  const std::int64_t classes = kind_ == Kind::classes ? s[labels.axis]
+                               : single_              ? 2
+                               : s.rank() >= 3        ? s[0]
+                               : s.rank() > 0         ? s[s.rank() - 1]
+                                                      : 1;
   if (kind_ != Kind::numbers && !none) {
     const auto count = static_cast<std::size_t>(classes);
-    table_ = {.classes = classes, .right = std::vector<std::int64_t>(count), .predicted = std::vector<std::int64_t>(count), .support = std::vector<std::int64_t>(count), .confusion = {}};
+    table_ = {.classes = classes,
+              .right = std::vector<std::int64_t>(count),
+              .predicted = std::vector<std::int64_t>(count),
+              .support = std::vector<std::int64_t>(count),
+              .confusion = {}};
     const bool wanted = std::find(names.begin(), names.end(), "confusion") != names.end();
     if (wanted && classes <= widest_confusion && (kind_ == Kind::classes || single_)) table_.confusion.resize(count * count);
     columns_.resize(single_ ? 1 : count);
@@ -213,7 +242,8 @@ void Scores::add_classes(const Measured& batch) {
     const double top = *std::max_element(p.x.begin(), p.x.end());
     double sum = 0;
     for (const double v : p.x) sum += std::exp(v - top);
-    for (std::size_t c = 0; c < p.x.size(); ++c) columns_[c].scores.emplace_back(static_cast<float>(std::exp(p.x[c] - top) / sum), static_cast<std::int64_t>(c) == p.label);
+    for (std::size_t c = 0; c < p.x.size(); ++c)
+      columns_[c].scores.emplace_back(static_cast<float>(std::exp(p.x[c] - top) / sum), static_cast<std::int64_t>(c) == p.label);
   });
 }
 

@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::string_view of_validation = "val_";
 
-bool ends_with(std::string_view name, std::string_view end) { return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '_'); }
+bool ends_with(std::string_view name, std::string_view end) {
+  return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '_');
+}
 
 }  // namespace
 
@@ -31,14 +33,17 @@ BestMeasure::BestMeasure(std::string_view text) {
     least_ = least;
     return;
   }
-  const std::string_view bare = name_.starts_with(of_validation) ? std::string_view(name_).substr(of_validation.size()) : std::string_view(name_);
+  const std::string_view bare =
+      name_.starts_with(of_validation) ? std::string_view(name_).substr(of_validation.size()) : std::string_view(name_);
   if (ends_with(bare, "loss")) {
     least_ = true;
     return;
   }
   if (ends_with(bare, "accuracy")) return;
   const std::optional<bool> lower = lower_is_better(bare.substr(bare.rfind('_') == std::string_view::npos ? 0 : bare.rfind('_') + 1));
-  if (!lower) fail(ExitCode::usage, option("best"), " ", text, ": whether less or more of it is better is not known: say min:", name_, " or max:", name_);
+  if (!lower)
+    fail(ExitCode::usage, option("best"), " ", text, ": whether less or more of it is better is not known: say min:", name_,
+         " or max:", name_);
   least_ = *lower;
 }
 

@@ -115,7 +115,8 @@ class Chart {
 };
 
 std::string file_of(std::span<const Panel> panels, std::unique_ptr<Canvas> (*canvas)(double, double)) {
-  const std::size_t count = std::max<std::size_t>(1, panels.size()), columns = std::min<std::size_t>(count, 3), rows = (count + columns - 1) / columns;
+  const std::size_t count = std::max<std::size_t>(1, panels.size()), columns = std::min<std::size_t>(count, 3),
+                    rows = (count + columns - 1) / columns;
   const std::unique_ptr<Canvas> out = canvas(panel_width * static_cast<double>(columns), panel_height * static_cast<double>(rows));
   Chart chart(*out);
   for (std::size_t i = 0; i < panels.size(); ++i)

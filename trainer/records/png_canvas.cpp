@@ -73,13 +73,15 @@ class Png final : public Canvas {
       for (int column = 0; column < 5; ++column)
         for (int row = 0; row < 8; ++row)
           if (letter[column] >> row & 1)
-            for (int i = 0; i < dot * dot; ++i) paint(left + column * dot + i % dot, top + row * dot + i / dot, title ? 0x222222 : 0x444444, 1);
+            for (int i = 0; i < dot * dot; ++i)
+              paint(left + column * dot + i % dot, top + row * dot + i / dot, title ? 0x222222 : 0x444444, 1);
       left += 6 * dot;
     }
   }
 
   std::string file() const override {
-    const std::string header = big_endian(static_cast<std::uint32_t>(width_)) + big_endian(static_cast<std::uint32_t>(height_)) + std::string("\x08\x02\0\0\0", 5);
+    const std::string header =
+        big_endian(static_cast<std::uint32_t>(width_)) + big_endian(static_cast<std::uint32_t>(height_)) + std::string("\x08\x02\0\0\0", 5);
     return std::string("\x89PNG\r\n\x1a\n") + chunk("IHDR", header) + chunk("IDAT", packed()) + chunk("IEND", "");
   }
 

@@ -11,7 +11,10 @@ Json json_of(const Waiting& w) {
 }
 Waiting waiting_of(const Json* state) {  // absent in checkpoints of earlier versions
   if (!state) return {};
-  return {.best = state->at("best").number(), .any = state->at("any").boolean(), .bad = state->at("bad").integer(), .cooldown = state->at("cooldown").integer(),
+  return {.best = state->at("best").number(),
+          .any = state->at("any").boolean(),
+          .bad = state->at("bad").integer(),
+          .cooldown = state->at("cooldown").integer(),
           .factor = state->at("factor").number()};
 }
 
@@ -25,9 +28,26 @@ Json::Object json_of(const Position& at) {
     metrics.emplace_back(name, sum.sum);
     weights.emplace_back(name, sum.weight);
   }
-  return {{"epoch", at.epoch},     {"batch", at.batch},      {"step", at.step}, {"steps", at.steps}, {"loss", at.loss.sum}, {"loss_weight", at.loss.weight}, {"correct", at.accuracy.sum}, {"counted", at.accuracy.weight},
-          {"samples", at.samples}, {"seconds", at.seconds}, {"best", at.best}, {"plateau", json_of(at.plateau)}, {"early", json_of(at.early)}, {"judged", at.judged}, {"averaged", at.averaged},
-          {"trace", at.trace.json()}, {"rates", at.rates.json()}, {"history", std::move(history)}, {"metrics", std::move(metrics)}, {"metric_weights", std::move(weights)}};
+  return {{"epoch", at.epoch},
+          {"batch", at.batch},
+          {"step", at.step},
+          {"steps", at.steps},
+          {"loss", at.loss.sum},
+          {"loss_weight", at.loss.weight},
+          {"correct", at.accuracy.sum},
+          {"counted", at.accuracy.weight},
+          {"samples", at.samples},
+          {"seconds", at.seconds},
+          {"best", at.best},
+          {"plateau", json_of(at.plateau)},
+          {"early", json_of(at.early)},
+          {"judged", at.judged},
+          {"averaged", at.averaged},
+          {"trace", at.trace.json()},
+          {"rates", at.rates.json()},
+          {"history", std::move(history)},
+          {"metrics", std::move(metrics)},
+          {"metric_weights", std::move(weights)}};
 }
 
 Position position_of(const Json& state, std::int64_t batches) {
@@ -60,7 +80,8 @@ Position position_of(const Json& state, std::int64_t batches) {
   if (const Json* metrics = state.find("metrics"))
     for (const auto& [name, sum] : metrics->object()) {
       const Json* const weights = state.find("metric_weights");
-      at.metrics[name] = {sum.is_null() ? not_measured : sum.number(), weights ? weights->at(name).number() : static_cast<double>(at.samples)};
+      at.metrics[name] = {sum.is_null() ? not_measured : sum.number(),
+                          weights ? weights->at(name).number() : static_cast<double>(at.samples)};
     }
   if (at.batch == batches) {
     ++at.epoch;

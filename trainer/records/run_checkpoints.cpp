@@ -9,7 +9,8 @@
 
 namespace tandem {
 
-RunCheckpoints::RunCheckpoints(const RunFolder& folder, Model::State& state, const Dataset& data, const BatchOrder& order, const FitOptions& options)
+RunCheckpoints::RunCheckpoints(const RunFolder& folder, Model::State& state, const Dataset& data, const BatchOrder& order,
+                               const FitOptions& options)
     : folder_(folder), s_(state), data_(data), order_(order), o_(options) {
   if (o_.run_dir.empty()) return;  // on all ranks alike, of which one has the folder
   template_ = s_.file.fingerprint();
@@ -33,7 +34,8 @@ Checkpoint RunCheckpoints::snapshot(const Position& at) const {
 // A copy may take half of what is free.
 bool RunCheckpoints::room_for_snapshot() const {
   std::int64_t bytes = 0;
-  for (const PlanParameter& p : s_.session->plan(0).parameters) bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+  for (const PlanParameter& p : s_.session->plan(0).parameters)
+    bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
   return bytes < free_host_memory() / 2;
 }
 
@@ -118,7 +120,10 @@ void RunCheckpoints::finish() {
     warn(concat("no checkpoint of step ", writing_step_, ": ", failure_, "; the next interval tries again"));
   }
   if (!std::exchange(best_wanted_, false)) return;
-  const std::string lost = !whole ? failure_ : folder_.link_last(folder_.best()) ? "" : attempt([&] { write_atomically(folder_.best(), read_file(folder_.last())); });
+  const std::string lost = !whole ? failure_
+                           : folder_.link_last(folder_.best())
+                               ? ""
+                               : attempt([&] { write_atomically(folder_.best(), read_file(folder_.last())); });
   if (lost.empty()) return;
   best_lost_ = true;
   warn(concat("the checkpoint of step ", writing_step_, " is not kept as the best: ", lost));
@@ -161,7 +166,10 @@ Position RunCheckpoints::resume() {
   s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
   if (!s_.options.teacher.empty()) {  // checkpoints of earlier versions hold a teacher's, too, whose file is known to be the same
     const std::vector<NamedTensor> own = s_.session->parameters();
-    const auto of_teacher = [&](const NamedTensor& t) { return t.name.starts_with(teacher_prefix) && std::none_of(own.begin(), own.end(), [&](const NamedTensor& o) { return o.name == t.name; }); };
+    const auto of_teacher = [&](const NamedTensor& t) {
+      return t.name.starts_with(teacher_prefix) &&
+             std::none_of(own.begin(), own.end(), [&](const NamedTensor& o) { return o.name == t.name; });
+    };
     std::erase_if(checkpoint.weights, of_teacher);
   }
   try {

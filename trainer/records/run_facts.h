@@ -29,15 +29,15 @@ std::vector<RunFact> run_facts(const Model::State& state, const FitOptions& opti
                                const std::string& data);
 Json json_of(const std::vector<RunFact>& facts);
 
-// What differs between a checkpoint's run and this one: a clause each, for a message. Facts that the checkpoint does not know, as an earlier
-// version wrote it, are not compared. Fails (model) where a fact that every version has is missing.
+// What differs between a checkpoint's run and this one: a clause each, for a message. Facts that the checkpoint does not know, as an
+// earlier version wrote it, are not compared. Fails (model) where a fact that every version has is missing.
 struct RunDifferences {
   std::string refused, told;  // empty: nothing
 };
 RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const std::string& data_name);
 
-// What of a position no run has that was started so, such as a plateau's factor where no schedule follows a measure; empty: nothing. `was`: the
-// checkpoint's facts. Its schedule is told there, else it is the options'.
+// What of a position no run has that was started so, such as a plateau's factor where no schedule follows a measure; empty: nothing. `was`:
+// the checkpoint's facts. Its schedule is told there, else it is the options'.
 std::string contradiction(const Position& at, const Json& was, const FitOptions& options, const BatchOrder& order);
 
 }  // namespace tandem

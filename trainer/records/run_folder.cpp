@@ -63,8 +63,8 @@ LossTrace LossTrace::from(const Json& json) {
   trace.count_ = json.at("count").integer();
   constexpr std::int64_t longest = std::int64_t{1} << 53;
   if (trace.window_ < 1 || trace.window_ > longest || trace.count_ < 0 || trace.count_ >= trace.window_ || trace.means_.size() >= most)
-    fail("trace of ", trace.means_.size(), " means, ", trace.count_, " steps of a window of ", trace.window_, ", expected fewer than ", most,
-         " and fewer than the window's, which has 1 to ", longest);
+    fail("trace of ", trace.means_.size(), " means, ", trace.count_, " steps of a window of ", trace.window_, ", expected fewer than ",
+         most, " and fewer than the window's, which has 1 to ", longest);
   return trace;
 }
 
@@ -89,7 +89,8 @@ EpochReport epoch_report(const Json& json) {
       report.*c.real = real(value);
   }
   for (const auto& [name, value] : json.object())
-    if (std::none_of(std::begin(columns), std::end(columns), [&key = name](const Column& c) { return c.name == key; })) report.metrics[name] = real(value);
+    if (std::none_of(std::begin(columns), std::end(columns), [&key = name](const Column& c) { return c.name == key; }))
+      report.metrics[name] = real(value);
   return report;
 }
 
@@ -138,7 +139,8 @@ std::vector<Panel> panels_of(const std::vector<EpochReport>& epochs, const Trace
       return found == e.metrics.end() ? not_measured : found->second;
     };
   };
-  add("Loss", {{.name = "training", .points = in_epochs(traces.losses)}, measured("validation", [](const EpochReport& e) { return e.val_loss; })});
+  add("Loss",
+      {{.name = "training", .points = in_epochs(traces.losses)}, measured("validation", [](const EpochReport& e) { return e.val_loss; })});
   add("Accuracy", {measured("training", [](const EpochReport& e) { return e.accuracy; }),
                    measured("validation", [](const EpochReport& e) { return e.val_accuracy; })});
   constexpr std::string_view of_validation = "val_";
@@ -164,7 +166,8 @@ void RunFolder::start_anew() const {
   for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
   keep_latest(0);
   for (std::filesystem::directory_iterator at(path_, error), end; !error && at != end; at.increment(error))
-    if (std::error_code ignored; at->path().filename().string().starts_with("events.out.tfevents.")) std::filesystem::remove(at->path(), ignored);
+    if (std::error_code ignored; at->path().filename().string().starts_with("events.out.tfevents."))
+      std::filesystem::remove(at->path(), ignored);
 }
 
 void RunFolder::keep_latest(std::int64_t most) const {
@@ -178,7 +181,8 @@ void RunFolder::keep_latest(std::int64_t most) const {
     const char *first = name.data() + before.size(), *last = name.data() + name.size() - after.size();
     if (std::from_chars(first, last, step).ptr == last) steps[step] = at->path();
   }
-  for (auto it = steps.begin(); it != steps.end() && std::ssize(steps) > most; it = steps.erase(it)) std::filesystem::remove(it->second, error);
+  for (auto it = steps.begin(); it != steps.end() && std::ssize(steps) > most; it = steps.erase(it))
+    std::filesystem::remove(it->second, error);
 }
 
 void RunFolder::keep_step(std::int64_t step, std::int64_t most) const {

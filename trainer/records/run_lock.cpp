@@ -63,7 +63,8 @@ bool is_orphan(const std::string& holder) {
 }  // namespace
 
 bool is_locked(const std::filesystem::path& folder) {
-  const FileDescriptor file(uninterrupted([&] { return ::open((folder / run_lock_name).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
+  const FileDescriptor file(
+      uninterrupted([&] { return ::open((folder / run_lock_name).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
   return file.get() >= 0 && uninterrupted([&] { return ::flock(file.get(), LOCK_SH | LOCK_NB); }) != 0 && errno == EWOULDBLOCK;
 }
 
@@ -71,7 +72,8 @@ RunLock::RunLock(const std::filesystem::path& folder, const std::function<void(c
   const std::filesystem::path path = folder / run_lock_name;
   file_ = FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666); }));
   struct stat status {};
-  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) fail(ExitCode::io, path.string(), ": cannot be opened: ", std::strerror(errno));
+  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0)
+    fail(ExitCode::io, path.string(), ": cannot be opened: ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(ExitCode::io, path.string(), ": is no regular file");
   const auto lock = [&] { return uninterrupted([&] { return ::flock(file_.get(), LOCK_EX | LOCK_NB); }) == 0; };
   bool held = lock();
@@ -89,7 +91,8 @@ RunLock::RunLock(const std::filesystem::path& folder, const std::function<void(c
     fail(ExitCode::io, folder.string(), ": a run is going on there (", shown(holder(file_.get())), ")");
   }
   const std::string text = this_process() + "\n";
-  if (uninterrupted([&] { return ::ftruncate(file_.get(), 0); }) == 0) write_exactly(file_.get(), text.data(), text.size(), 0, path.string());
+  if (uninterrupted([&] { return ::ftruncate(file_.get(), 0); }) == 0)
+    write_exactly(file_.get(), text.data(), text.size(), 0, path.string());
   remove_abandoned_files(folder);
 }
 

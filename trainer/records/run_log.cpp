@@ -76,7 +76,8 @@ void StepLog::begin(std::int64_t step) {
 
 void StepLog::step(const StepReport& r) {
   if (folder_.empty() || !file_.open() || !is_recorded(r.step)) return;
-  waiting_ += concat(r.step, ',', r.epoch, ',', number(r.loss), ',', number(r.accuracy), ',', number(r.learning_rate), ',', number(r.seconds), ',', r.samples, '\n');
+  waiting_ += concat(r.step, ',', r.epoch, ',', number(r.loss), ',', number(r.accuracy), ',', number(r.learning_rate), ',',
+                     number(r.seconds), ',', r.samples, '\n');
   if (std::chrono::steady_clock::now() - flushed_ > std::chrono::seconds(1)) flush();
 }
 

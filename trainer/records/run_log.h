@@ -31,7 +31,8 @@ bool is_recorded(std::int64_t step);
 class StepLog {
  public:
   // In `folder`, empty: nowhere. `warn` is told, once, where it cannot be written: the run goes on without it.
-  StepLog(std::filesystem::path folder, std::function<void(const std::string&)> warn) : folder_(std::move(folder)), warn_(std::move(warn)) {}
+  StepLog(std::filesystem::path folder, std::function<void(const std::string&)> warn)
+      : folder_(std::move(folder)), warn_(std::move(warn)) {}
   // Before the first step: what an earlier part of the run wrote of steps beyond `step` goes.
   void begin(std::int64_t step);
   void step(const StepReport& report);

@@ -32,7 +32,11 @@ std::int64_t modified(const fs::path& folder) {
   std::error_code error;
   for (const char* name : {"config.json", "metrics.csv", "steps.csv", run_end_name}) {
     const fs::file_time_type time = fs::last_write_time(folder / name, error);
-    if (!error) latest = std::max(latest, std::int64_t{std::chrono::duration_cast<std::chrono::seconds>(fs::file_time_type::clock::to_sys(time).time_since_epoch()).count()});
+    if (!error)
+      latest = std::max(
+          latest,
+          std::int64_t{
+              std::chrono::duration_cast<std::chrono::seconds>(fs::file_time_type::clock::to_sys(time).time_since_epoch()).count()});
   }
   return latest;
 }
@@ -76,11 +80,13 @@ BestEpoch best_of(const RunRecord& run) {
 
 bool is_run(const fs::path& folder) {
   std::error_code error;
-  return fs::is_regular_file(folder / "config.json", error) && (fs::exists(folder / "plan.txt", error) || fs::exists(folder / "last.checkpoint", error));
+  return fs::is_regular_file(folder / "config.json", error) &&
+         (fs::exists(folder / "plan.txt", error) || fs::exists(folder / "last.checkpoint", error));
 }
 
 RunRecord read_run(const fs::path& folder) {
-  RunRecord run{.folder = folder, .name = folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string()};
+  RunRecord run{.folder = folder,
+                .name = folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string()};
   run.config = read_json(folder / "config.json");
   if (!run.config.is_object()) fail(ExitCode::data, (folder / "config.json").string(), ": holds no options");
   run.modified = modified(folder);

@@ -39,7 +39,8 @@ path {{ fill: none; stroke-linejoin: round }}
   }
   void text(double x, double y, std::string_view text, Anchor anchor, bool title) override {
     constexpr const char* anchors[] = {"", R"( text-anchor="middle")", R"( text-anchor="end")"};
-    add(R"(<text x="{:.1f}" y="{:.1f}"{}{}>{}</text>)", x, y, anchors[static_cast<int>(anchor)], title ? R"( class="title")" : "", escape(text));
+    add(R"(<text x="{:.1f}" y="{:.1f}"{}{}>{}</text>)", x, y, anchors[static_cast<int>(anchor)], title ? R"( class="title")" : "",
+        escape(text));
   }
   std::string file() const override { return out_ + "</svg>\n"; }
 

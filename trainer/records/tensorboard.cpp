@@ -73,7 +73,8 @@ void EventFile::begin(const std::filesystem::path& folder, std::int64_t step) {
   std::array<char, HOST_NAME_MAX + 1> host{};
   ::gethostname(host.data(), host.size() - 1);
   try {
-    file_ = GrowingFile(folder / concat("events.out.tfevents.", std::chrono::duration_cast<std::chrono::seconds>(now).count(), '.', host.data(), '.', ::getpid(), '.', step));
+    file_ = GrowingFile(folder / concat("events.out.tfevents.", std::chrono::duration_cast<std::chrono::seconds>(now).count(), '.',
+                                        host.data(), '.', ::getpid(), '.', step));
   } catch (const Error& e) {
     if (warn_) warn_(concat(e.what(), "; the run goes on without it"));
     return;
@@ -126,7 +127,8 @@ void EventFile::histogram(std::string_view tag, std::int64_t step, std::span<con
       limit += little_endian(limits[i]);
       bucket += little_endian(counts[i]);
     }
-  const std::string histogram = concat(real64(1, low), real64(2, high), real64(3, number), real64(4, sum), real64(5, squares), bytes(6, limit), bytes(7, bucket));
+  const std::string histogram =
+      concat(real64(1, low), real64(2, high), real64(3, number), real64(4, sum), real64(5, squares), bytes(6, limit), bytes(7, bucket));
   event(step, value_of(tag, bytes(5, histogram)));
 }
 

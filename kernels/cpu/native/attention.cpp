@@ -141,7 +141,8 @@ Descriptions describe_attention(const KernelRequest& request) {
   if (!d) return {};
   d->outputs[0] = result(request.outputs[0], like(d->inputs[0]));
   const Problem p(request, 3);
-  const int parts = static_cast<int>(std::min<std::int64_t>(threads_for(p.B * p.H * p.S * p.T, request.options.threads, 4096), p.B * p.H * query_blocks(p.S).count));
+  const int parts = static_cast<int>(
+      std::min<std::int64_t>(threads_for(p.B * p.H * p.S * p.T, request.options.threads, 4096), p.B * p.H * query_blocks(p.S).count));
   return in_both_ways(*d, {&d->inputs[0], &d->inputs[1], &d->inputs[2]}, [&](KernelDescription way, bool dots) {
     visit_stored(request.inputs[0].dtype, [&]<class Stored, class T>() {
       const auto make = [&]<bool pairs>() {

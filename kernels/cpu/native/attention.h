@@ -55,11 +55,22 @@ struct Problem {
   std::array<std::int64_t, 3> mask{};     // strides of [B,H,S]; 0 where it is repeated
 
   Problem(const KernelRequest& r, std::size_t masked_by)
-      : B(r.inputs[0].shape[0]), H(r.inputs[0].shape[1]), S(r.inputs[0].shape[2]), D(r.inputs[0].shape[3]), T(r.inputs[1].shape[2]), V(r.inputs[2].shape[3]),
-        shared(H / std::max<std::int64_t>(1, r.inputs[1].shape[1])), scale(static_cast<double>(r.attributes->real("scale"))),
-        fill(static_cast<double>(r.attributes->real("fill", -std::numeric_limits<float>::infinity()))), ratio(static_cast<double>(r.attributes->real("ratio", 0))),
-        causal(r.attributes->integer("causal", 0) != 0), offset(r.attributes->integer("offset", 0)), guarded(r.attributes->integer("guarded", 0)),
-        layer(static_cast<std::uint32_t>(r.attributes->integer("layer", 0))), inner(r.attributes->integer("inner", 1)), mask_at(masked_by) {
+      : B(r.inputs[0].shape[0]),
+        H(r.inputs[0].shape[1]),
+        S(r.inputs[0].shape[2]),
+        D(r.inputs[0].shape[3]),
+        T(r.inputs[1].shape[2]),
+        V(r.inputs[2].shape[3]),
+        shared(H / std::max<std::int64_t>(1, r.inputs[1].shape[1])),
+        scale(static_cast<double>(r.attributes->real("scale"))),
+        fill(static_cast<double>(r.attributes->real("fill", -std::numeric_limits<float>::infinity()))),
+        ratio(static_cast<double>(r.attributes->real("ratio", 0))),
+        causal(r.attributes->integer("causal", 0) != 0),
+        offset(r.attributes->integer("offset", 0)),
+        guarded(r.attributes->integer("guarded", 0)),
+        layer(static_cast<std::uint32_t>(r.attributes->integer("layer", 0))),
+        inner(r.attributes->integer("inner", 1)),
+        mask_at(masked_by) {
     if (r.inputs.size() <= mask_at || !r.inputs[mask_at].present()) return;
     boolean = r.inputs[mask_at].dtype == DType::boolean;
     const Shape& m = r.inputs[mask_at].shape;
@@ -75,15 +86,30 @@ struct Problem {
 template <class Stored, class T>
 void pack(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
   if constexpr (std::is_same_v<T, float>)
-    table.products->pack({.from = from, .narrow = !std::is_same_v<Stored, T>, .line = 1, .step = stride, .lines = width, .inner = rows, .width = width, .to = to});
+    table.products->pack({.from = from,
+                          .narrow = !std::is_same_v<Stored, T>,
+                          .line = 1,
+                          .step = stride,
+                          .lines = width,
+                          .inner = rows,
+                          .width = width,
+                          .to = to});
   else
     for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * stride, width, to + r * width);
 }
 // Rows as columns: to[d·columns + r] = from[r·stride + d].
 template <class Stored, class T>
-void turn(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width, std::int64_t columns) {
+void turn(const vector::Table& table, T* to, const Stored* from, std::int64_t stride, std::int64_t rows, std::int64_t width,
+          std::int64_t columns) {
   if constexpr (std::is_same_v<T, float>)
-    table.products->pack({.from = from, .narrow = !std::is_same_v<Stored, T>, .line = stride, .step = 1, .lines = rows, .inner = width, .width = columns, .to = to});
+    table.products->pack({.from = from,
+                          .narrow = !std::is_same_v<Stored, T>,
+                          .line = stride,
+                          .step = 1,
+                          .lines = rows,
+                          .inner = width,
+                          .width = columns,
+                          .to = to});
   else
     for (std::int64_t d = 0; d < width; ++d)
       for (std::int64_t r = 0; r < rows; ++r) to[d * columns + r] = from[r * stride + d];
@@ -96,9 +122,24 @@ struct Block {
 };
 // c[rows×columns] = a[rows×inner]·b[inner×columns], + c where `add`.
 template <class T>
-void product(const vector::Table& table, std::int64_t rows, std::int64_t columns, std::int64_t inner, Block<const T> a, Block<const T> b, Block<T> c, bool add) {
+void product(const vector::Table& table, std::int64_t rows, std::int64_t columns, std::int64_t inner, Block<const T> a, Block<const T> b,
+             Block<T> c, bool add) {
   if constexpr (std::is_same_v<T, float>) {
-    table.products->block({.a = a.data, .b = b.data, .c = c.data, .rows = rows, .columns = columns, .inner = inner, .a_row = a.row, .a_step = a.step, .b_step = b.row, .c_row = c.row, .bias = nullptr, .accumulate = add, .relu = false, .narrow = false, .ahead = {}});
+    table.products->block({.a = a.data,
+                           .b = b.data,
+                           .c = c.data,
+                           .rows = rows,
+                           .columns = columns,
+                           .inner = inner,
+                           .a_row = a.row,
+                           .a_step = a.step,
+                           .b_step = b.row,
+                           .c_row = c.row,
+                           .bias = nullptr,
+                           .accumulate = add,
+                           .relu = false,
+                           .narrow = false,
+                           .ahead = {}});
   } else {
     for (std::int64_t i = 0; i < rows; ++i) {
       T* const out = c.data + i * c.row;
@@ -113,12 +154,22 @@ void product(const vector::Table& table, std::int64_t rows, std::int64_t columns
 // takes (rows + 1)/2 lines of `width`. Even widths and strides.
 using Pair = std::uint32_t;
 inline void pack(Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * (width / 2), from + r * stride, static_cast<std::size_t>(width) * sizeof(BFloat16));
+  for (std::int64_t r = 0; r < rows; ++r)
+    std::memcpy(to + r * (width / 2), from + r * stride, static_cast<std::size_t>(width) * sizeof(BFloat16));
 }
-inline void turn(const vector::Table& table, Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width, std::int64_t columns) {
-  table.products->pack({.from = from, .narrow = false, .line = stride / 2, .step = 1, .lines = rows, .inner = width / 2, .width = columns, .to = reinterpret_cast<float*>(to)});
+inline void turn(const vector::Table& table, Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width,
+                 std::int64_t columns) {
+  table.products->pack({.from = from,
+                        .narrow = false,
+                        .line = stride / 2,
+                        .step = 1,
+                        .lines = rows,
+                        .inner = width / 2,
+                        .width = columns,
+                        .to = reinterpret_cast<float*>(to)});
 }
-inline void pack_pairs(const vector::Table& table, Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows, std::int64_t width) {
+inline void pack_pairs(const vector::Table& table, Pair* to, const BFloat16* from, std::int64_t stride, std::int64_t rows,
+                       std::int64_t width) {
   table.dots->pair_lines(to, width, reinterpret_cast<const std::uint16_t*>(from), stride, rows, width);
 }
 inline std::int64_t halves(std::int64_t n) { return (n + 1) / 2; }
@@ -154,7 +205,8 @@ class Scores {
     if (m.inputs.size() <= p.mask_at + 1 || !m.inputs[p.mask_at + 1]) return;
     const auto* const random = reinterpret_cast<const std::int64_t*>(m.inputs[p.mask_at + 1]);
     const auto seed = static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
-    state_ = {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ p.layer}, {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
+    state_ = {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ p.layer},
+              {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
     first_ = random[2] * p.inner * p.H * p.S * p.T;
     dropped_ = true;
   }
@@ -209,7 +261,8 @@ template <class Describe>
 Descriptions in_both_ways(const KernelDescription& d, std::initializer_list<const Operand*> read, const Describe& describe) {
   Descriptions all{describe(d, false)};
   const auto even = [](const Operand* o) { return Rows(*o).even(); };
-  if (!all[0].make || !dot_products() || d.inputs[0].dtype != DType::bfloat16 || !std::all_of(read.begin(), read.end(), even)) return all[0].make ? all : Descriptions{};
+  if (!all[0].make || !dot_products() || d.inputs[0].dtype != DType::bfloat16 || !std::all_of(read.begin(), read.end(), even))
+    return all[0].make ? all : Descriptions{};
   all.push_back(describe(d, true));
   all[1].kernel += ".dot_products";
   if (dot_products_are_fast()) std::swap(all[0], all[1]);

@@ -32,7 +32,8 @@ struct Backward {
     dv = pieces.take<T>(backward_keys * p.V);
     query_pairs = pieces.take<Packed>(dots ? halves(p.S) * p.D : 0);
     dy_pairs = pieces.take<Packed>(dots ? halves(p.S) * p.V : 0);
-    for (Packed** pairs : {&score_pairs, &gradient_pairs, &narrow_gradients}) *pairs = pieces.take<Packed>(dots ? halves(queries) * backward_keys : 0);
+    for (Packed** pairs : {&score_pairs, &gradient_pairs, &narrow_gradients})
+      *pairs = pieces.take<Packed>(dots ? halves(queries) * backward_keys : 0);
     words = pieces.take<std::uint32_t>(backward_keys);
     bytes = pieces.bytes();
   }
@@ -53,7 +54,17 @@ class AttentionBackward {
 
  public:
   AttentionBackward(const Problem& p, const KernelDescription& d, int parts)
-      : p_(p), q_(d.inputs[0]), k_(d.inputs[1]), v_(d.inputs[2]), y_(d.inputs[3]), dy_(d.inputs[5]), dq_(d.outputs[0]), dk_(d.outputs[1]), dv_(d.outputs[2]), chunks_(chunks_of(p)), parts_(parts),
+      : p_(p),
+        q_(d.inputs[0]),
+        k_(d.inputs[1]),
+        v_(d.inputs[2]),
+        y_(d.inputs[3]),
+        dy_(d.inputs[5]),
+        dq_(d.outputs[0]),
+        dk_(d.outputs[1]),
+        dv_(d.outputs[2]),
+        chunks_(chunks_of(p)),
+        parts_(parts),
         table_(vector_table()) {}
 
   void operator()(const Memory& m) const {
@@ -68,7 +79,8 @@ class AttentionBackward {
   }
 
  private:
-  void run_chunk(const Memory& m, const Work& w, const Scores<T>& scores, T* partial, std::int64_t b, std::int64_t head, std::int64_t chunk) const {
+  void run_chunk(const Memory& m, const Work& w, const Scores<T>& scores, T* partial, std::int64_t b, std::int64_t head,
+                 std::int64_t chunk) const {
     const Blocks blocks = backward_blocks(p_.T), rows = query_blocks(p_.S);
     const std::int64_t d = p_.D, first = blocks.count * chunk / chunks_, last = blocks.count * (chunk + 1) / chunks_;
     T* const dq = chunks_ > 1 ? partial + ((chunk * p_.B + b) * p_.H + head * p_.shared) * p_.S * d : w.dq;
@@ -101,7 +113,8 @@ class AttentionBackward {
 
   // Queries and what comes back to them, with delta = Σ dy·y.
   void pack_queries(const Memory& m, const Work& w, std::int64_t b, std::int64_t h) const {
-    const Stored *const query = m.in<Stored>(0) + q_.at(b, h, 0), *const dy = m.in<Stored>(5) + dy_.at(b, h, 0), *const y = m.in<Stored>(3) + y_.at(b, h, 0);
+    const Stored *const query = m.in<Stored>(0) + q_.at(b, h, 0), *const dy = m.in<Stored>(5) + dy_.at(b, h, 0),
+                        *const y = m.in<Stored>(3) + y_.at(b, h, 0);
     if constexpr (dots) {
       pack(w.query, query, q_.stride[2], p_.S, p_.D);
       pack(w.dy, dy, dy_.stride[2], p_.S, p_.V);
@@ -116,7 +129,8 @@ class AttentionBackward {
   }
 
   // A block of queries and one of keys: what each gives the gradients of the other.
-  void meet(const Memory& m, const Work& w, const Scores<T>& scores, T* dq, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t rows, std::int64_t j, std::int64_t count) const {
+  void meet(const Memory& m, const Work& w, const Scores<T>& scores, T* dq, std::int64_t b, std::int64_t h, std::int64_t first,
+            std::int64_t rows, std::int64_t j, std::int64_t count) const {
     const auto& f = *table_.of<T>().attending;
     const std::int64_t step = padded(count), d = p_.D, v = p_.V;
     if (p_.reach(first + rows - 1) <= j) return;
@@ -176,19 +190,22 @@ Descriptions describe_attention_backward(const KernelRequest& request) {
   for (std::size_t i = 0; i < 3; ++i) d->outputs[i] = result(request.outputs[i], like(d->inputs[i]));
   const Problem p(request, 6);
   const std::int64_t chunks = chunks_of(p);
-  const int parts = static_cast<int>(std::min<std::int64_t>(threads_for(p.B * p.H * p.S * p.T, request.options.threads, 2048), p.B * p.key_heads() * chunks));
-  return in_both_ways(*d, {&d->inputs[0], &d->inputs[1], &d->inputs[2], &d->inputs[3], &d->inputs[5]}, [&](KernelDescription way, bool dots) {
-    visit_stored(request.inputs[0].dtype, [&]<class Stored, class T>() {
-      const auto make = [&]<bool pairs>() {
-        way.workspace = parts * Backward<T, pairs>(p, chunks, nullptr).bytes + partial_elements(p, chunks) * static_cast<std::int64_t>(sizeof(T));
-        way.make = make_kernel(AttentionBackward<Stored, T, pairs>(p, way, parts));
-      };
-      if constexpr (std::is_same_v<Stored, BFloat16>)
-        if (dots) return make.template operator()<true>();
-      make.template operator()<false>();
-    });
-    return way;
-  });
+  const int parts = static_cast<int>(
+      std::min<std::int64_t>(threads_for(p.B * p.H * p.S * p.T, request.options.threads, 2048), p.B * p.key_heads() * chunks));
+  return in_both_ways(
+      *d, {&d->inputs[0], &d->inputs[1], &d->inputs[2], &d->inputs[3], &d->inputs[5]}, [&](KernelDescription way, bool dots) {
+        visit_stored(request.inputs[0].dtype, [&]<class Stored, class T>() {
+          const auto make = [&]<bool pairs>() {
+            way.workspace =
+                parts * Backward<T, pairs>(p, chunks, nullptr).bytes + partial_elements(p, chunks) * static_cast<std::int64_t>(sizeof(T));
+            way.make = make_kernel(AttentionBackward<Stored, T, pairs>(p, way, parts));
+          };
+          if constexpr (std::is_same_v<Stored, BFloat16>)
+            if (dots) return make.template operator()<true>();
+          make.template operator()<false>();
+        });
+        return way;
+      });
 }
 
 }  // namespace tandem::native

@@ -21,10 +21,13 @@ struct Problem {
 
 Problem problem_of(const KernelRequest& request) {
   const Shape& x = request.inputs[0].shape;
-  return {x[0], x[1], product(spatial(x)), request.attributes->real("epsilon", 1e-5f), has_relu(*request.attributes), request.options.threads};
+  return {
+      x[0], x[1], product(spatial(x)), request.attributes->real("epsilon", 1e-5f), has_relu(*request.attributes), request.options.threads};
 }
 
-bool supported(const KernelRequest& request) { return is_real(request.inputs[0]) && request.inputs[0].shape.rank() >= 2 && request.attributes->text("activation", "Relu") == "Relu"; }
+bool supported(const KernelRequest& request) {
+  return is_real(request.inputs[0]) && request.inputs[0].shape.rank() >= 2 && request.attributes->text("activation", "Relu") == "Relu";
+}
 
 // Calls body(channel), split over the threads.
 template <class Body>
@@ -61,7 +64,8 @@ Descriptions describe_batch_normalization(const KernelRequest& request) {
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
       for_each_channel(p, [&](std::int64_t c) {
-        normalize(p, c, m.in<T>(0), m.in<T>(1)[c], m.in<T>(2)[c], m.in<T>(3)[c], m.in<T>(4)[c], static_cast<const T*>(nullptr), m.out<T>(0));
+        normalize(p, c, m.in<T>(0), m.in<T>(1)[c], m.in<T>(2)[c], m.in<T>(3)[c], m.in<T>(4)[c], static_cast<const T*>(nullptr),
+                  m.out<T>(0));
       });
     });
   });
@@ -103,7 +107,8 @@ Descriptions describe_batch_normalization_factors(const KernelRequest& request) 
   for (const Operand& o : request.inputs)
     if (!is_real(o)) return {};
   if (request.outputs[3].dtype != request.inputs[0].dtype) return {};
-  const double count = static_cast<double>(std::max<std::int64_t>(1, request.attributes->integer("count"))), epsilon = request.attributes->real("epsilon", 1e-5f);
+  const double count = static_cast<double>(std::max<std::int64_t>(1, request.attributes->integer("count"))),
+               epsilon = request.attributes->real("epsilon", 1e-5f);
   const std::int64_t channels = request.inputs[0].shape[0];
   KernelDescription d = dense_description(request, "native.batch_normalization_factors");
   d.outputs[2] = {DType::uint8, Shape{0}, Layout::opaque("native")};
@@ -126,17 +131,21 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request)
   if (!supported(request) || request.inputs[6].layout != Layout::opaque("native") || !request.inputs[5].present()) return {};
   const Problem p = problem_of(request);
   KernelDescription d = dense_description(request, "native.batch_normalization_backward");
-  const bool has_y = operand_at(request.inputs, 7).present(), sums = operand_at(request.inputs, 8).present(), adds = operand_at(request.outputs, 3).present();
+  const bool has_y = operand_at(request.inputs, 7).present(), sums = operand_at(request.inputs, 8).present(),
+             adds = operand_at(request.outputs, 3).present();
   visit_float(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      const T *const x = m.in<T>(0), *const dy = m.in<T>(1), *const y = has_y ? m.in<T>(7) : nullptr, *const other = sums ? m.in<T>(8) : nullptr;
+      const T *const x = m.in<T>(0), *const dy = m.in<T>(1), *const y = has_y ? m.in<T>(7) : nullptr,
+                     *const other = sums ? m.in<T>(8) : nullptr;
       T *const dx = m.out<T>(0), *const daddend = adds ? m.out<T>(3) : nullptr;
       for_each_channel(p, [&](std::int64_t c) {
         const double scale = m.in<T>(2)[c], bias = m.in<T>(3)[c], mean = m.in<T>(4)[c];
         const double inverse = 1 / std::sqrt(m.in<T>(5)[c] + p.epsilon), count = p.elements();
         const auto normal = [&](std::int64_t i) { return (x[i] - mean) * inverse; };
         const auto open = [&](std::int64_t i) { return y ? y[i] > 0 : scale * normal(i) + bias > 0; };
-        const auto gradient = [&](std::int64_t i) { return p.relu && !open(i) ? 0.0 : static_cast<double>(other ? dy[i] + other[i] : dy[i]); };
+        const auto gradient = [&](std::int64_t i) {
+          return p.relu && !open(i) ? 0.0 : static_cast<double>(other ? dy[i] + other[i] : dy[i]);
+        };
         double dscale = 0, dbias = 0;
         for_each_element(p, c, [&](std::int64_t i) {
           dscale += gradient(i) * normal(i);
@@ -159,7 +168,8 @@ Descriptions describe_running_statistics(const KernelRequest& request) {
   if (request.attributes->has("tensors")) return {};  // several at once, which nothing offers
   const Operand& running = request.inputs[0];
   if (running.dtype != DType::float32 && running.dtype != DType::float64) return {};
-  KernelDescription d{.kernel = "native.running_statistics", .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.2, .in_place = {{0, 0}}};
+  KernelDescription d{
+      .kernel = "native.running_statistics", .inputs = request.inputs, .outputs = request.outputs, .efficiency = 0.2, .in_place = {{0, 0}}};
   const Layout layout = running.layout.any() ? layout_or_row_major(request.inputs[1]) : running.layout;
   for (std::size_t i = 0; i < 2; ++i) d.inputs[i].layout = layout;
   const bool may_skip = d.inputs.size() > 2 && d.inputs[2].present();

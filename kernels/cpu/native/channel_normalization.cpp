@@ -24,7 +24,8 @@ Layout layout_of(const KernelRequest& request) {
   const Layout last = Layout::channels_last(rank), blocks = channel_blocks(rank);
   if (rank < 3) return Layout::row_major(rank);
   const Attributes& a = *request.attributes;
-  if (x.shape[1] % lanes != 0 && a.text("activation", "") == "Clip" && (a.real("min", 0) > 0 || a.real("max", 0) < 0)) return last;  // a block's padding is 0
+  // a block's padding is 0
+  if (x.shape[1] % lanes != 0 && a.text("activation", "") == "Clip" && (a.real("min", 0) > 0 || a.real("max", 0) < 0)) return last;
   if (x.layout == last || x.layout == blocks) return x.layout;
   return request.options.preference == LayoutPreference::channels_last ? last : blocks;
 }
@@ -43,9 +44,15 @@ struct Problem {
   float low, high;
 
   Problem(const KernelRequest& request, const Layout& layout)
-      : samples(request.inputs[0].shape[0]), channels(request.inputs[0].shape[1]), plane(product(spatial(request.inputs[0].shape))), size(size_of(request.inputs[0].dtype)),
-        blocks(layout == channel_blocks(request.inputs[0].shape.rank())), threads(threads_for(samples * channels * plane, request.options.threads)),
-        epsilon(request.attributes->real("epsilon", 1e-5F)), low(-std::numeric_limits<float>::infinity()), high(-low) {
+      : samples(request.inputs[0].shape[0]),
+        channels(request.inputs[0].shape[1]),
+        plane(product(spatial(request.inputs[0].shape))),
+        size(size_of(request.inputs[0].dtype)),
+        blocks(layout == channel_blocks(request.inputs[0].shape.rank())),
+        threads(threads_for(samples * channels * plane, request.options.threads)),
+        epsilon(request.attributes->real("epsilon", 1e-5F)),
+        low(-std::numeric_limits<float>::infinity()),
+        high(-low) {
     const std::string activation = request.attributes->text("activation", "");
     if (activation == "Clip") {
       low = request.attributes->real("min", low);
@@ -61,12 +68,19 @@ struct Problem {
   std::int64_t groups() const { return blocks ? (channels + lanes - 1) / lanes : 1; }
   Group group(std::int64_t i) const { return blocks ? Group{i * lanes, std::min(lanes, channels - i * lanes)} : Group{0, channels}; }
   std::int64_t width() const { return blocks ? lanes : (channels + lanes - 1) / lanes * lanes; }  // of a group, in whole vectors
-  std::int64_t chunks() const { return blocks ? samples : std::clamp<std::int64_t>(rows() * channels / chunk_elements, 1, std::min(most_chunks, std::max<std::int64_t>(1, rows()))); }
+  std::int64_t chunks() const {
+    return blocks
+               ? samples
+               : std::clamp<std::int64_t>(rows() * channels / chunk_elements, 1, std::min(most_chunks, std::max<std::int64_t>(1, rows())));
+  }
   Range chunk(std::int64_t i) const { return blocks ? Range{i * plane, (i + 1) * plane} : part_of(rows(), i, chunks()); }
   std::int64_t offset(const Group& g, std::int64_t row) const {  // in elements
-    return blocks ? (row / plane * ((channels + lanes - 1) / lanes) + g.first / lanes) * plane * lanes + row % plane * lanes : row * channels + g.first;
+    return blocks ? (row / plane * ((channels + lanes - 1) / lanes) + g.first / lanes) * plane * lanes + row % plane * lanes
+                  : row * channels + g.first;
   }
-  ChannelRows at(const Range& chunk) const { return {chunk.end - chunk.begin, blocks ? lanes : channels, static_cast<int>(blocks ? lanes : channels)}; }
+  ChannelRows at(const Range& chunk) const {
+    return {chunk.end - chunk.begin, blocks ? lanes : channels, static_cast<int>(blocks ? lanes : channels)};
+  }
 };
 
 // What a chunk sums of each channel.
@@ -85,7 +99,8 @@ struct Factors {
       factor[c] = static_cast<float>(static_cast<double>(scale[c]) * inverse[c]);
       bias[c] = shifts[c];
     }
-    for (float* const f : {mean, factor, bias, shift, tilt}) std::fill(f + g.channels, f + p.width(), 0.0F);  // so is what lies behind a block's last channel
+    // so is what lies behind a block's last channel
+    for (float* const f : {mean, factor, bias, shift, tilt}) std::fill(f + g.channels, f + p.width(), 0.0F);
   }
 };
 
@@ -117,7 +132,10 @@ template <class Pass>
 void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
   const Workspace workspace(p);
   const std::int64_t groups = p.groups(), chunks = p.chunks();
-  const bool alone = p.threads == 1 || (p.blocks && (chunks < p.threads || (p.rows() * lanes * Pass::tensors * static_cast<std::int64_t>(p.size) <= cached_bytes && groups >= p.threads)));
+  const bool alone =
+      p.threads == 1 ||
+      (p.blocks && (chunks < p.threads ||
+                    (p.rows() * lanes * Pass::tensors * static_cast<std::int64_t>(p.size) <= cached_bytes && groups >= p.threads)));
   const auto sum = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine) {
     const Group g = p.group(i);
     const Factors f = workspace.factors_of(memory, part);
@@ -141,9 +159,12 @@ void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
   }
 }
 
-std::optional<KernelDescription> described(const KernelRequest& request, std::string kernel, std::initializer_list<std::size_t> images_in, std::initializer_list<std::size_t> images_out, const Layout& layout) {
+std::optional<KernelDescription> described(const KernelRequest& request, std::string kernel, std::initializer_list<std::size_t> images_in,
+                                           std::initializer_list<std::size_t> images_out, const Layout& layout) {
   const Operand& x = request.inputs[0];
-  if (machine_isa() != Isa::avx512 || x.shape.rank() < 2 || product(spatial(x.shape)) == 0 || (x.dtype != DType::float32 && x.dtype != DType::bfloat16)) return std::nullopt;
+  if (machine_isa() != Isa::avx512 || x.shape.rank() < 2 || product(spatial(x.shape)) == 0 ||
+      (x.dtype != DType::float32 && x.dtype != DType::bfloat16))
+    return std::nullopt;
   KernelDescription d = dense_description(request, std::move(kernel));
   d.efficiency = 0.9;
   for (const std::size_t i : images_in)
@@ -155,9 +176,13 @@ std::optional<KernelDescription> described(const KernelRequest& request, std::st
   return d;
 }
 
-const vector::BatchNormalizations& loops_of(DType dtype) { return vector_table().batch_normalizations[dtype == DType::float32 ? 0 : rounds_to_bfloat16() ? 2 : 1]; }
+const vector::BatchNormalizations& loops_of(DType dtype) {
+  return vector_table().batch_normalizations[dtype == DType::float32 ? 0 : rounds_to_bfloat16() ? 2 : 1];
+}
 
-std::byte* element(std::byte* data, const Problem& p, std::int64_t offset) { return data ? data + offset * static_cast<std::int64_t>(p.size) : nullptr; }
+std::byte* element(std::byte* data, const Problem& p, std::int64_t offset) {
+  return data ? data + offset * static_cast<std::int64_t>(p.size) : nullptr;
+}
 std::byte* given(const std::vector<std::byte*>& operands, std::size_t i) { return i < operands.size() ? operands[i] : nullptr; }
 
 struct Forward {
@@ -200,7 +225,8 @@ struct Forward {
   }
   void apply(const Group& g, const Range& rows, const Factors& f) const {
     const std::int64_t at = p.offset(g, rows.begin);
-    loops.apply({element(m.inputs[0], p, at), element(given(m.inputs, 3), p, at), element(m.outputs[0], p, at), p.at(rows), f.mean, f.factor, f.bias, p.low, p.high, p.streams()});
+    loops.apply({element(m.inputs[0], p, at), element(given(m.inputs, 3), p, at), element(m.outputs[0], p, at), p.at(rows), f.mean,
+                 f.factor, f.bias, p.low, p.high, p.streams()});
   }
 };
 
@@ -213,11 +239,28 @@ struct Backward {
 
   vector::NormalizedBatchBackward gradient(const Group& g, const Range& rows, const Factors& f) const {
     const std::int64_t at = p.offset(g, rows.begin);
-    return {element(m.inputs[0], p, at), element(m.inputs[1], p, at), element(given(m.inputs, 8), p, at), element(given(m.inputs, 7), p, at), element(m.outputs[0], p, at),
-            element(given(m.outputs, 3), p, at), p.at(rows), f.mean, f.factor, f.bias, f.shift, f.tilt, p.low, p.high, p.streams()};
+    return {element(m.inputs[0], p, at),
+            element(m.inputs[1], p, at),
+            element(given(m.inputs, 8), p, at),
+            element(given(m.inputs, 7), p, at),
+            element(m.outputs[0], p, at),
+            element(given(m.outputs, 3), p, at),
+            p.at(rows),
+            f.mean,
+            f.factor,
+            f.bias,
+            f.shift,
+            f.tilt,
+            p.low,
+            p.high,
+            p.streams()};
   }
-  void begin(const Group& g, const Factors& f) const { f.set(p, g, m.in<float>(2) + g.first, m.in<float>(3) + g.first, m.in<float>(4) + g.first, m.in<float>(5) + g.first); }
-  void sum(const Group& g, const Range& rows, const Factors& f, const Sums& sums) const { loops.sums(gradient(g, rows, f), f.partial, sums.a, sums.b); }
+  void begin(const Group& g, const Factors& f) const {
+    f.set(p, g, m.in<float>(2) + g.first, m.in<float>(3) + g.first, m.in<float>(4) + g.first, m.in<float>(5) + g.first);
+  }
+  void sum(const Group& g, const Range& rows, const Factors& f, const Sums& sums) const {
+    loops.sums(gradient(g, rows, f), f.partial, sums.a, sums.b);
+  }
   template <class SumsOf>
   void total(const Group& g, const Factors& f, const SumsOf& sums_of, bool stores) const {
     double *const plain = f.a, *const along = f.b;
@@ -250,7 +293,9 @@ Descriptions describe_channel_normalization(const KernelRequest& request) {
   d->outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native.channels")};
   const Problem p(request, layout);
   d->workspace = Workspace(p).bytes();
-  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) { for_each_group(p, Forward{p, loops, m}, m.workspace); });
+  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) {
+    for_each_group(p, Forward{p, loops, m}, m.workspace);
+  });
   return {*d};
 }
 
@@ -262,7 +307,9 @@ Descriptions describe_channel_normalization_backward(const KernelRequest& reques
   const Problem p(request, layout);
   d->workspace = Workspace(p).bytes();
   d->in_place = {{0, 1}};
-  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) { for_each_group(p, Backward{p, loops, m}, m.workspace); });
+  d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) {
+    for_each_group(p, Backward{p, loops, m}, m.workspace);
+  });
   return {*d};
 }
 

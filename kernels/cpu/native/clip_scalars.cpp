@@ -19,7 +19,8 @@ struct Tensor {
 template <class T>
 class ClipScalars final : public Kernel {
  public:
-  ClipScalars(std::vector<Tensor> tensors, bool accumulate, double limit, int threads) : tensors_(std::move(tensors)), accumulate_(accumulate), limit_(limit) {
+  ClipScalars(std::vector<Tensor> tensors, bool accumulate, double limit, int threads)
+      : tensors_(std::move(tensors)), accumulate_(accumulate), limit_(limit) {
     std::int64_t total = 0;
     for (const Tensor& t : tensors_) total += t.size;
     parts_ = threads_for(total, threads);
@@ -33,7 +34,8 @@ class ClipScalars final : public Kernel {
       const auto [size, narrow] = tensors_[t];
       const std::int64_t element = narrow ? sizeof(std::uint16_t) : sizeof(T);
       const T* const sum = accumulate_ ? reinterpret_cast<const T*>(inputs[2 + t * stride]) : nullptr;
-      for (std::int64_t i = 0; i < size; i += piece) pieces_.push_back({inputs[1 + t * stride] + i * element, narrow, sum ? sum + i : nullptr, std::min(piece, size - i)});
+      for (std::int64_t i = 0; i < size; i += piece)
+        pieces_.push_back({inputs[1 + t * stride] + i * element, narrow, sum ? sum + i : nullptr, std::min(piece, size - i)});
     }
     sums_.assign(pieces_.size(), 0);
   }
@@ -80,7 +82,8 @@ Descriptions describe_clip_scalars(const KernelRequest& request) {
   if (request.inputs.size() < 2) return {};
   KernelDescription d{.kernel = "native.clip_scalars", .inputs = request.inputs, .outputs = row_major(request.outputs), .efficiency = 0.5};
   d.inputs[0] = row_major(d.inputs[0]);
-  const DType dtype = request.inputs[1].dtype == DType::bfloat16 ? DType::float32 : request.inputs[1].dtype;  // gradients of float32 may be bfloat16
+  // gradients of float32 may be bfloat16
+  const DType dtype = request.inputs[1].dtype == DType::bfloat16 ? DType::float32 : request.inputs[1].dtype;
   if (dtype != DType::float32 && dtype != DType::float64) return {};
   const std::size_t stride = numbers.accumulate ? 2 : 1;
   std::vector<Tensor> tensors;
@@ -95,7 +98,9 @@ Descriptions describe_clip_scalars(const KernelRequest& request) {
   }
   const int threads = std::max(1, request.options.threads);
   visit_float(dtype, [&]<class T>() {
-    d.make = [=, accumulate = numbers.accumulate, limit = numbers.clip_norm]() -> std::unique_ptr<Kernel> { return std::make_unique<ClipScalars<T>>(tensors, accumulate, limit, threads); };
+    d.make = [=, accumulate = numbers.accumulate, limit = numbers.clip_norm]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<ClipScalars<T>>(tensors, accumulate, limit, threads);
+    };
   });
   return {d};
 }

@@ -97,7 +97,8 @@ void forward(const Problem& p, const T* x, const Factors<T>& factors, const T* w
       const std::int64_t count = std::min(tile, outputs - first);
       scratch.locate(first, count);
       scratch.gather(x + (n * p.group + g) * p.in * p.windows.plane(), factors.from(g * p.in), count);
-      gemm<T>(p.out, count, p.columns(), {w + g * p.out * p.columns(), p.columns(), 1}, {scratch.columns, tile, 1}, out + first, outputs, false);
+      gemm<T>(p.out, count, p.columns(), {w + g * p.out * p.columns(), p.columns(), 1}, {scratch.columns, tile, 1}, out + first, outputs,
+              false);
     }
     if (b || p.relu) add_bias(out, p.out, outputs, b ? b + g * p.out : nullptr, p.relu);
   });
@@ -191,7 +192,8 @@ Descriptions describe_convolution(const KernelRequest& request) {
   p.sums = operand_at(request.outputs, 1).present();
   p.normalizes = operand_at(request.inputs, 3).present();
   return describe(request, "native.convolution", p, []<class T>(T, const Problem& p, const Memory& m) {
-    forward(p, m.in<T>(0), p.normalizes ? Factors<T>{m.in<T>(3), m.in<T>(4)} : Factors<T>{}, m.in<T>(1), p.bias ? m.in<T>(2) : nullptr, m.out<T>(0), m.workspace);
+    forward(p, m.in<T>(0), p.normalizes ? Factors<T>{m.in<T>(3), m.in<T>(4)} : Factors<T>{}, m.in<T>(1), p.bias ? m.in<T>(2) : nullptr,
+            m.out<T>(0), m.workspace);
     if (p.sums) sum_channels(p, m.out<T>(0), m.out<T>(1), m.out<T>(2));
   });
 }
@@ -213,7 +215,8 @@ Descriptions describe_convolution_backward_weights(const KernelRequest& request)
   p.bias = operand_at(request.outputs, 1).present();
   p.normalizes = operand_at(request.inputs, 2).present();
   return describe(request, "native.convolution_backward_weights", p, []<class T>(T, const Problem& p, const Memory& m) {
-    backward_weights(p, m.in<T>(0), p.normalizes ? Factors<T>{m.in<T>(2), m.in<T>(3)} : Factors<T>{}, m.in<T>(1), m.out<T>(0), p.bias ? m.out<T>(1) : nullptr, m.workspace);
+    backward_weights(p, m.in<T>(0), p.normalizes ? Factors<T>{m.in<T>(2), m.in<T>(3)} : Factors<T>{}, m.in<T>(1), m.out<T>(0),
+                     p.bias ? m.out<T>(1) : nullptr, m.workspace);
   });
 }
 

@@ -79,9 +79,12 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
 // A guess of the share of the peak: of lanes, of threads with a sample, and of the multiply-adds in flight (eight keep a core
 // busy; each sample and vector of a tile is one). Runs over few channels are short: half of it is lost between them.
 double efficiency(const Problem& p) {
-  const auto share = [](std::int64_t part, std::int64_t whole) { return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole)); };
+  const auto share = [](std::int64_t part, std::int64_t whole) {
+    return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+  };
   const std::int64_t blocks = blocks_of(p.out), each = (p.samples + p.threads - 1) / p.threads;
-  return (p.in <= 4 ? 0.35 : 0.7) * share(p.out, blocks * block) * share(p.samples, each * p.threads) * share(each * std::min<std::int64_t>(blocks, 4), 8);
+  return (p.in <= 4 ? 0.35 : 0.7) * share(p.out, blocks * block) * share(p.samples, each * p.threads) *
+         share(each * std::min<std::int64_t>(blocks, 4), 8);
 }
 
 Descriptions describe(const KernelRequest& request, std::string kernel, std::string_view filter, const Problem& p) {
@@ -102,8 +105,8 @@ Descriptions describe(const KernelRequest& request, std::string kernel, std::str
 // Where the last eight of sixteen lanes would be idle, and nothing but a convolution (of two operands, and a bias) is asked for.
 bool fits(const KernelRequest& request, std::size_t operands) {
   const Operand &x = request.inputs[0], &y = request.outputs[0];
-  return machine_isa() != Isa::baseline && request.inputs.size() <= operands && request.outputs.size() == 1 && x.dtype == DType::float32 && x.shape.rank() == 4 && request.attributes->integer("group", 1) == 1 &&
-         y.shape[1] % 16 != 0 && y.shape[1] % 16 <= block;
+  return machine_isa() != Isa::baseline && request.inputs.size() <= operands && request.outputs.size() == 1 && x.dtype == DType::float32 &&
+         x.shape.rank() == 4 && request.attributes->integer("group", 1) == 1 && y.shape[1] % 16 != 0 && y.shape[1] % 16 <= block;
 }
 
 }  // namespace

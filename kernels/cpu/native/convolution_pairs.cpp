@@ -34,7 +34,8 @@ struct Side {
     const std::uint16_t* const from = x + sample * image() + mine.begin * vector();
     if (blocks) return dots.pair_lines(to, 0, from, image(), rows, packed(n));
     const std::int64_t some = std::min(n * lanes, channels - mine.begin * lanes);
-    for (std::int64_t place = 0; place < places(); ++place) dots.pair_lines(to + place * step(n), 0, from + place * channels, image(), rows, some);
+    for (std::int64_t place = 0; place < places(); ++place)
+      dots.pair_lines(to + place * step(n), 0, from + place * channels, image(), rows, some);
   }
 };
 
@@ -56,7 +57,10 @@ struct Problem {
   std::int64_t most_outputs() const { return (vectors_of(dy.channels) + columns - 1) / columns; }
   std::int64_t most_inputs() const { return (vectors_of(x.channels) + rows() - 1) / rows(); }
   std::int64_t pair_words() const { return x.packed(most_inputs()) + dy.packed(most_outputs()); }
-  std::int64_t pairs_at_once() const { return std::clamp<std::int64_t>(packed_bytes / 4 / std::max<std::int64_t>(1, pair_words()), 1, std::max<std::int64_t>(1, (samples + 1) / 2)); }
+  std::int64_t pairs_at_once() const {
+    return std::clamp<std::int64_t>(packed_bytes / 4 / std::max<std::int64_t>(1, pair_words()), 1,
+                                    std::max<std::int64_t>(1, (samples + 1) / 2));
+  }
   std::int64_t sums() const { return (taps() * most_inputs() * lanes + 1) * most_outputs() * lanes; }  // and one row for the bias
   std::int64_t words_of_part() const { return pairs_at_once() * pair_words() + sums(); }
 
@@ -79,7 +83,8 @@ struct Problem {
 // Rows of sixteen sums, `row` apart, as they lie in a filter of 16 × 16 channels.
 void write_tile(std::uint16_t* to, const float* from, std::int64_t row, FilterOrder order) {
   const vector::Dots& dots = *dot_products();
-  if (order == FilterOrder::pairs_of_inputs) return dots.pair_narrowed(reinterpret_cast<std::uint32_t*>(to), lanes, from, row, lanes, lanes);
+  if (order == FilterOrder::pairs_of_inputs)
+    return dots.pair_narrowed(reinterpret_cast<std::uint32_t*>(to), lanes, from, row, lanes, lanes);
   for (std::int64_t i = 0; i < lanes; ++i, to += lanes, from += row) dots.narrow(to, from, lanes);
 }
 
@@ -136,7 +141,8 @@ void run_part(const Problem& p, int part, const Memory& m) {
             block.pairs = across.end - across.begin;
             if (block.lines == 0 || block.pairs == 0) continue;
             block.c = sums + ((th * p.w.taps + tw) * in_vectors + i) * lanes * columns + group.begin * lanes;
-            const std::int64_t met = (p.h.input(down.begin, th) * p.x.width + p.w.input(across.begin, tw)) * p.x.step(in_vectors) + i * p.x.vector();
+            const std::int64_t met =
+                (p.h.input(down.begin, th) * p.x.width + p.w.input(across.begin, tw)) * p.x.step(in_vectors) + i * p.x.vector();
             for (std::int64_t k = 0; k < some; ++k) {
               block.a = xs + k * x_pair + met;
               block.b = b + k * dy_pair + (down.begin * p.dy.width + across.begin) * block.b_step;
@@ -158,7 +164,8 @@ void run_part(const Problem& p, int part, const Memory& m) {
     }
   }
   write_sums(p, outputs, inputs, sums, m.out<std::uint16_t>(0));
-  if (sums_bias) dots.narrow(m.out<std::uint16_t>(1) + outputs.begin * lanes, bias, std::min(columns, p.dy.channels - outputs.begin * lanes));
+  if (sums_bias)
+    dots.narrow(m.out<std::uint16_t>(1) + outputs.begin * lanes, bias, std::min(columns, p.dy.channels - outputs.begin * lanes));
 }
 
 Layout filter_layout(int rank, FilterOrder order) {
@@ -170,9 +177,10 @@ Layout filter_layout(int rank, FilterOrder order) {
 bool fits(const KernelRequest& request) {
   const Operand &x = request.inputs[0], &dw = request.outputs[0];
   const auto narrow = [](const Operand& o) { return !o.present() || o.dtype == DType::bfloat16; };
-  return dot_products() && request.inputs.size() == 2 && std::all_of(request.inputs.begin(), request.inputs.end(), narrow) && (x.shape.rank() == 3 || x.shape.rank() == 4) &&
-         std::all_of(request.outputs.begin(), request.outputs.end(), narrow) && request.attributes->integer("group", 1) == 1 && x.shape.elements() > 0 &&
-         request.inputs[1].shape.elements() > 0 && dw.shape.elements() > 0;
+  return dot_products() && request.inputs.size() == 2 && std::all_of(request.inputs.begin(), request.inputs.end(), narrow) &&
+         (x.shape.rank() == 3 || x.shape.rank() == 4) && std::all_of(request.outputs.begin(), request.outputs.end(), narrow) &&
+         request.attributes->integer("group", 1) == 1 && x.shape.elements() > 0 && request.inputs[1].shape.elements() > 0 &&
+         dw.shape.elements() > 0;
 }
 
 }  // namespace
@@ -185,7 +193,9 @@ Descriptions describe_paired_convolution_backward_weights(const KernelRequest& r
   const Window window = window_of(*request.attributes, dw.shape);
   const Layout last = Layout::channels_last(rank), blocks = channel_blocks(rank);
   const auto lies = [&](const Operand& o) { return o.layout == last || o.layout == blocks; };
-  const bool in_blocks = lies(x) ? x.layout == blocks : lies(dy) ? dy.layout == blocks : request.options.preference == LayoutPreference::blocked;
+  const bool in_blocks = lies(x)    ? x.layout == blocks
+                         : lies(dy) ? dy.layout == blocks
+                                    : request.options.preference == LayoutPreference::blocked;
 
   Problem p;
   if (rank == 4) p.h = Axis(window, 0, x.shape, dy.shape);

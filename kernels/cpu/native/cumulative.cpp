@@ -29,7 +29,8 @@ struct Lines {
 Lines lines_of(const KernelRequest& request) {
   const Shape& x = request.inputs[0].shape;
   const Extent e = extent_of(x, normalize_axis(request.attributes->integer("axis", 0), x.rank(), concat(request.op, "'s axis")));
-  return {e, request.attributes->integer("exclusive", 0) != 0, request.attributes->integer("reverse", 0) != 0, threads_for(x.elements(), request.options.threads)};
+  return {e, request.attributes->integer("exclusive", 0) != 0, request.attributes->integer("reverse", 0) != 0,
+          threads_for(x.elements(), request.options.threads)};
 }
 
 }  // namespace

@@ -62,7 +62,12 @@ class Windows {
  public:
   Windows() = default;
   Windows(const Shape& x, const Shape& y, Window window)
-      : window_(std::move(window)), in_(spatial(x)), out_(spatial(y)), plane_(product(in_)), outputs_(product(out_)), taps_(product(window_.kernel)) {
+      : window_(std::move(window)),
+        in_(spatial(x)),
+        out_(spatial(y)),
+        plane_(product(in_)),
+        outputs_(product(out_)),
+        taps_(product(window_.kernel)) {
     if (window_.rank() != x.rank() - 2 || x.rank() != y.rank())
       fail("window of ", window_.rank(), " axes over ", x, ", giving ", y);
   }

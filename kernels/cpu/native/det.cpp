@@ -24,7 +24,8 @@ void adjugate(const Elimination& e, double factor, double* w, T* dx) {
       if (before != 0) w[i] /= e.lu[i * n + i];
     }
     // adj = Q (…) P: row columns[i], column rows[column]; dx is its transpose.
-    for (std::int64_t i = 0; i < n; ++i) dx[static_cast<std::int64_t>(e.rows[column]) * n + static_cast<std::int64_t>(e.columns[i])] = static_cast<T>(before * w[i]);
+    for (std::int64_t i = 0; i < n; ++i)
+      dx[static_cast<std::int64_t>(e.rows[column]) * n + static_cast<std::int64_t>(e.columns[i])] = static_cast<T>(before * w[i]);
   }
 }
 
@@ -35,7 +36,8 @@ struct Matrices {
     const Shape& x = request.inputs[0].shape;
     count = 1;
     for (int i = 0; i < x.rank() - 2; ++i) count *= x[i];
-    parts = static_cast<int>(std::min<std::int64_t>(threads_for(count * n * n * n, request.options.threads), std::max<std::int64_t>(1, count)));
+    parts =
+        static_cast<int>(std::min<std::int64_t>(threads_for(count * n * n * n, request.options.threads), std::max<std::int64_t>(1, count)));
   }
   std::int64_t room() const { return n * n + 3 * n; }  // doubles of a part
 };
@@ -65,7 +67,9 @@ Descriptions describe(const KernelRequest& request, const char* kernel, const Ea
 }  // namespace
 
 Descriptions describe_det(const KernelRequest& request) {
-  return describe(request, "native.det", []<class T>(const Memory& m, const Elimination& e, std::int64_t i, double*) { m.out<T>(0)[i] = static_cast<T>(e.product(e.n)); });
+  return describe(request, "native.det", []<class T>(const Memory& m, const Elimination& e, std::int64_t i, double*) {
+    m.out<T>(0)[i] = static_cast<T>(e.product(e.n));
+  });
 }
 
 Descriptions describe_det_backward(const KernelRequest& request) {

@@ -15,8 +15,10 @@ class Numbering {
   explicit Numbering(const Operand& x) : flat_(x.layout.is_row_major()) {
     if (flat_) return;
     std::vector<std::int64_t> number(static_cast<std::size_t>(x.shape.rank()), 1);
-    for (int i = x.shape.rank() - 2; i >= 0; --i) number[static_cast<std::size_t>(i)] = number[static_cast<std::size_t>(i) + 1] * x.shape[i + 1];
-    for (const PhysicalDim& d : physical_dims(x.shape, x.layout)) loops_.push_back({d.size, number[static_cast<std::size_t>(d.axis)] * d.step});
+    for (int i = x.shape.rank() - 2; i >= 0; --i)
+      number[static_cast<std::size_t>(i)] = number[static_cast<std::size_t>(i) + 1] * x.shape[i + 1];
+    for (const PhysicalDim& d : physical_dims(x.shape, x.layout))
+      loops_.push_back({d.size, number[static_cast<std::size_t>(d.axis)] * d.step});
   }
   bool flat() const { return flat_; }
   void numbers(std::int64_t begin, std::int64_t n, std::int64_t base, std::int64_t* to) const {
@@ -58,13 +60,18 @@ void through(const vector::Table& table, const S* x, S* y, std::int64_t n, const
 Descriptions describe_dropout_training(const KernelRequest& request) {
   const SampleRuns runs(*request.attributes, request.inputs[0].shape);
   // Samples that do not lie one behind the other are counted in row-major order alone.
-  const Operand x = runs.consecutive() ? with_layout(request.inputs[0], layout_or_row_major(request.inputs[0])) : row_major(request.inputs[0]);
+  const Operand x =
+      runs.consecutive() ? with_layout(request.inputs[0], layout_or_row_major(request.inputs[0])) : row_major(request.inputs[0]);
   if (x.layout.opaque()) return {};
   const std::int64_t n = physical_elements(x.shape, x.layout);
   const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
   const auto layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0));
   const int parts = threads_for(n, request.options.threads, 8192);
-  KernelDescription d{.kernel = "native.dropout", .inputs = request.inputs, .outputs = {with_layout(request.outputs[0], x.layout)}, .efficiency = 0.3, .in_place = {{0, 0}}};
+  KernelDescription d{.kernel = "native.dropout",
+                      .inputs = request.inputs,
+                      .outputs = {with_layout(request.outputs[0], x.layout)},
+                      .efficiency = 0.3,
+                      .in_place = {{0, 0}}};
   for (Operand& in : d.inputs) in = with_layout(in, layout_or_row_major(in));
   d.inputs[0] = x;
   const bool known = visit_stored(x.dtype, [&]<class S, class T>() {
@@ -88,8 +95,10 @@ Descriptions describe_dropout_training(const KernelRequest& request) {
             const std::int64_t begin = c * chunk, count = std::min(chunk, n - begin);
             if (!runs.consecutive()) {
               for (std::int64_t i = 0; i < count;) {
-                const std::int64_t run = (begin + i) / runs.inside, at = (begin + i) % runs.inside, length = std::min(count - i, runs.inside - at);
-                table.philox_run(words + i, (first + run % runs.samples) * runs.sample() + run / runs.samples * runs.inside + at, length, state);
+                const std::int64_t run = (begin + i) / runs.inside, at = (begin + i) % runs.inside,
+                                   length = std::min(count - i, runs.inside - at);
+                table.philox_run(words + i, (first + run % runs.samples) * runs.sample() + run / runs.samples * runs.inside + at, length,
+                                 state);
                 i += length;
               }
             } else if (numbering.flat()) {
@@ -98,7 +107,8 @@ Descriptions describe_dropout_training(const KernelRequest& request) {
               numbering.numbers(begin, count, first * runs.sample(), elements);
               table.philox_at(words, elements, count, state);
             }
-            through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count, [&](const T* from, T* to, std::int64_t k) { table.of<T>().drop(from, to, words, k, threshold, scale); });
+            through<S, T>(table, m.in<S>(0) + begin, m.out<S>(0) + begin, count,
+                          [&](const T* from, T* to, std::int64_t k) { table.of<T>().drop(from, to, words, k, threshold, scale); });
           }
         });
       })();

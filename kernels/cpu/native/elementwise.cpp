@@ -82,7 +82,9 @@ std::optional<Program> program_of(const KernelRequest& request) {
     p.code.push_back(code);
     return inputs + static_cast<int>(p.code.size()) - 1;
   };
-  const auto cast = [&](int operand, DType from, DType to) { return add({find_micro("Cast", from, to)->run, {operand, -1, -1}, {0, 0}, to}); };
+  const auto cast = [&](int operand, DType from, DType to) {
+    return add({find_micro("Cast", from, to)->run, {operand, -1, -1}, {0, 0}, to});
+  };
   std::vector<int> place;  // in the program, of each operand of the request
   for (int i = 0; i < inputs; ++i) {
     const DType dtype = p.inputs[static_cast<std::size_t>(i)].dtype;

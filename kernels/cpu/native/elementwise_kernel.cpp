@@ -192,7 +192,8 @@ void gather(const T* x, T* y, std::int64_t begin, std::int64_t n, const std::vec
     // A short row that the next loop repeats (a channel's block along the pixels) is copied from itself, ever longer.
     if (first == 0 && run == inner.size && repeats > 1) {
       const std::int64_t all = std::min(n, (repeats - begin / inner.size % repeats) * inner.size);
-      for (; run < all; run = std::min(all, 2 * run)) std::memcpy(y + run, y, static_cast<std::size_t>(std::min(run, all - run)) * sizeof(T));
+      for (; run < all; run = std::min(all, 2 * run))
+        std::memcpy(y + run, y, static_cast<std::size_t>(std::min(run, all - run)) * sizeof(T));
     }
     y += run;
     begin += run;

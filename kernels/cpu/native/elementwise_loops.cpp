@@ -246,14 +246,17 @@ MicroOp find_cast(DType in, DType out) {
   return found;
 }
 
-std::span<const vector::MicroRow> vector_rows() { return {vector_table().micro_ops, static_cast<std::size_t>(vector_table().micro_op_count)}; }
+std::span<const vector::MicroRow> vector_rows() {
+  return {vector_table().micro_ops, static_cast<std::size_t>(vector_table().micro_op_count)};
+}
 
 }  // namespace
 
 bool has_formula(std::string_view op) {
   const auto named = [&](const Row& row) { return row.op == op; };
   const auto vector_named = [&](const vector::MicroRow& row) { return row.name == op; };
-  return op == "Cast" || op == "BitCast" || std::any_of(std::begin(rows), std::end(rows), named) || std::ranges::any_of(vector_rows(), vector_named);
+  return op == "Cast" || op == "BitCast" || std::any_of(std::begin(rows), std::end(rows), named) ||
+         std::ranges::any_of(vector_rows(), vector_named);
 }
 
 std::optional<Micro> find_micro(std::string_view op, DType in, DType out) {

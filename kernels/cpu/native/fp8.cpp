@@ -1,5 +1,5 @@
-// Products in 8 bits (graph/operators/fp8.cpp), on processors that have none: the operands are rounded to 8 bits as everywhere, and multiplied
-// as the bfloat16 numbers that they exactly are, with sums in float32.
+// Products in 8 bits (graph/operators/fp8.cpp), on processors that have none: the operands are rounded to 8 bits as everywhere, and
+// multiplied as the bfloat16 numbers that they exactly are, with sums in float32.
 #include "graph/fp8.h"
 
 #include <cmath>
@@ -89,7 +89,8 @@ KernelDescription quantizing(const KernelRequest& request) {
   d.workspace = threads * static_cast<std::int64_t>(sizeof(float));
   d.make = make_kernel([=](const Memory& m) {
     const float scale = fp8_scale(m.in<Fp8Row>(1)[slot]);
-    const Quantizing<T> q{m.in<T>(0), m.out<std::uint8_t>(0), transposes ? m.out<std::uint8_t>(3) : nullptr, rows, columns, scale, to, known};
+    const Quantizing<T> q{m.in<T>(0), m.out<std::uint8_t>(0), transposes ? m.out<std::uint8_t>(3) : nullptr, rows, columns, scale, to,
+                          known};
     float* const found = reinterpret_cast<float*>(m.workspace);
     const int parts = threads_for(rows * columns, threads);
     parallel(parts, [&](int part) {
@@ -117,7 +118,8 @@ Descriptions describe_product_fp8(const KernelRequest& request) {
   const DType a_type = d.inputs[0].dtype, w_type = d.inputs[1].dtype;
   const bool bias = d.inputs.size() > 4 && d.inputs[4].present();
   const int threads = std::max(1, request.options.threads);
-  const MatrixProduct p{rows, columns, inner, {true, inner, 1}, {true, inner, 1}, columns, true, has_relu(*request.attributes), false, threads};
+  const MatrixProduct p{rows,  columns, inner, {true, inner, 1}, {true, inner, 1}, columns, true, has_relu(*request.attributes),
+                        false, threads};
   const std::int64_t a_bytes = to_line(rows * inner * 2), w_bytes = to_line(columns * inner * 2);
   d.workspace = a_bytes + w_bytes + p.workspace();
   d.make = make_kernel([=](const Memory& m) {

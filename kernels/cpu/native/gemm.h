@@ -13,7 +13,8 @@ struct Matrix {
 };
 
 template <class T>
-void gemm(std::int64_t rows, std::int64_t columns, std::int64_t inner, Matrix<T> a, Matrix<T> b, T* c, std::int64_t row_c, bool accumulate) {
+void gemm(std::int64_t rows, std::int64_t columns, std::int64_t inner, Matrix<T> a, Matrix<T> b, T* c, std::int64_t row_c,
+          bool accumulate) {
   constexpr std::int64_t tile_rows = 4, tile_columns = 32, tile_inner = 128;
   T packed_a[tile_inner][tile_rows], packed_b[tile_inner][tile_columns];
   if (inner == 0 && !accumulate)

@@ -15,7 +15,8 @@ struct Groups {
     all = x[0] * groups;
     channels = x[1] / groups;
     n = product(spatial(x));
-    parts = static_cast<int>(std::min<std::int64_t>(threads_for(all * channels * n, request.options.threads), std::max<std::int64_t>(1, all)));
+    parts =
+        static_cast<int>(std::min<std::int64_t>(threads_for(all * channels * n, request.options.threads), std::max<std::int64_t>(1, all)));
   }
   std::int64_t elements() const { return channels * n; }  // of a group
   std::int64_t channel(std::int64_t group) const { return group % groups * channels; }  // its first
@@ -52,7 +53,8 @@ Descriptions describe_group_normalization(const KernelRequest& request) {
 Descriptions describe_group_normalization_backward(const KernelRequest& request) {
   const Groups g(request);
   const bool scales = request.inputs[2].present();
-  const bool wants_scale = operand_at(request.outputs, 1).present(), wants_bias = operand_at(request.outputs, 2).present(), sums = wants_scale || wants_bias;
+  const bool wants_scale = operand_at(request.outputs, 1).present(), wants_bias = operand_at(request.outputs, 2).present(),
+             sums = wants_scale || wants_bias;
   const std::int64_t channels = g.groups * g.channels;
   KernelDescription d = row_major_description("native.group_normalization_backward", request, 0.8);
   d.in_place = {{0, 0}};

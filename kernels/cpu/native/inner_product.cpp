@@ -56,7 +56,8 @@ Descriptions describe_inner_product(const KernelRequest& request) {
     const bool narrow = x.dtype == DType::bfloat16;
     const MatrixProduct p{s.n, s.o, s.k, {narrow, s.k, 1}, {narrow, s.k, 1}, s.o, narrow, relu, false, threads};
     d.workspace = p.workspace();
-    d.make = make_kernel([=](const Memory& m) { p.run(m.inputs[0], m.inputs[1], m.outputs[0], bias ? m.inputs[2] : nullptr, nullptr, m.workspace); });
+    d.make = make_kernel(
+        [=](const Memory& m) { p.run(m.inputs[0], m.inputs[1], m.outputs[0], bias ? m.inputs[2] : nullptr, nullptr, m.workspace); });
     return {d};
   }
   d.make = make_kernel([=](const Memory& m) {
@@ -84,7 +85,9 @@ Descriptions describe_inner_product_backward_data(const KernelRequest& request) 
     d.make = make_kernel([=](const Memory& m) { p.run(m.inputs[0], m.inputs[1], m.outputs[0], nullptr, nullptr, m.workspace); });
     return {d};
   }
-  d.make = make_kernel([=](const Memory& m) { split_gemm(threads, s.n, s.k, s.o, {m.in<double>(0), s.o, 1}, {m.in<double>(1), s.k, 1}, m.out<double>(0)); });
+  d.make = make_kernel([=](const Memory& m) {
+    split_gemm(threads, s.n, s.k, s.o, {m.in<double>(0), s.o, 1}, {m.in<double>(1), s.k, 1}, m.out<double>(0));
+  });
   return {d};
 }
 
@@ -98,7 +101,8 @@ Descriptions describe_inner_product_backward_weights(const KernelRequest& reques
     const bool narrow = x.dtype == DType::bfloat16;
     const MatrixProduct p{s.o, s.k, s.n, {narrow, 1, s.o}, {narrow, 1, s.k}, s.k, narrow, false, bias, threads};
     d.workspace = p.workspace();
-    d.make = make_kernel([=](const Memory& m) { p.run(m.inputs[1], m.inputs[0], m.outputs[0], nullptr, bias ? m.outputs[1] : nullptr, m.workspace); });
+    d.make = make_kernel(
+        [=](const Memory& m) { p.run(m.inputs[1], m.inputs[0], m.outputs[0], nullptr, bias ? m.outputs[1] : nullptr, m.workspace); });
     return {d};
   }
   d.make = make_kernel([=](const Memory& m) {

@@ -55,8 +55,9 @@ Descriptions describe_look_up(const KernelRequest& request) {
         for (std::int64_t i = r.begin; i < r.end; ++i) {
           const std::int64_t outer = i / blocks, begin = i % blocks * block, count = std::min(block, e.inner - begin);
           for (std::int64_t c = 0; c < e.axis; ++c)
-            look_up(m.in<std::uint8_t>(0) + outer * from.outer + c * from.channel + begin * from.inner, from.inner, m.in<T>(1) + (rows > 1 ? c : 0) * bytes,
-                    m.out<T>(0) + outer * to.outer + c * to.channel + begin * to.inner, to.inner, count);
+            look_up(m.in<std::uint8_t>(0) + outer * from.outer + c * from.channel + begin * from.inner, from.inner,
+                    m.in<T>(1) + (rows > 1 ? c : 0) * bytes, m.out<T>(0) + outer * to.outer + c * to.channel + begin * to.inner, to.inner,
+                    count);
         }
       });
     });

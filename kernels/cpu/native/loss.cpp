@@ -1,5 +1,5 @@
-// Losses and CountCorrect, row-major; rows of bfloat16 are widened one at a time. Each row's part is stored and the parts are summed in order, in double, so that
-// the result does not depend on threads.
+// Losses and CountCorrect, row-major; rows of bfloat16 are widened one at a time. Each row's part is stored and the parts are summed in
+// order, in double, so that the result does not depend on threads.
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -100,7 +100,9 @@ std::function<std::unique_ptr<Kernel>()> softmax_cross_entropy(const KernelReque
   };
   std::function<std::unique_ptr<Kernel>()> make;
   if (request.inputs[1].dtype == dtype_of<T>() && request.inputs[1].shape.elements() == rows * classes)
-    make = kernel([=, &v](const Memory& m, std::int64_t row, const T* x, T* dx) { return dense_row<T>(v, x, dx, classes, m.in<T>(1) + row * classes, scale); });
+    make = kernel([=, &v](const Memory& m, std::int64_t row, const T* x, T* dx) {
+      return dense_row<T>(v, x, dx, classes, m.in<T>(1) + row * classes, scale);
+    });
   visit_label(request.inputs[1].dtype, [&]<class L>() {
     make = kernel([=, &v](const Memory& m, std::int64_t row, const T* x, T* dx) {
       const std::int64_t label = m.in<L>(1)[row];
@@ -143,12 +145,15 @@ KernelDescription plain(std::string kernel, const KernelRequest& request) {
 
 Descriptions describe_softmax_cross_entropy_training(const KernelRequest& request) {
   const Operand& logits = request.inputs[0];
-  if (logits.shape.rank() < 1 || request.outputs[0].dtype != (logits.dtype == DType::bfloat16 ? DType::float32 : logits.dtype) || request.outputs[1].dtype != logits.dtype) return {};
+  if (logits.shape.rank() < 1 || request.outputs[0].dtype != (logits.dtype == DType::bfloat16 ? DType::float32 : logits.dtype) ||
+      request.outputs[1].dtype != logits.dtype)
+    return {};
   const std::int64_t classes = logits.shape[logits.shape.rank() - 1];
   const std::int64_t rows = classes == 0 ? 0 : logits.shape.elements() / classes;
   KernelDescription d = plain("native.softmax_cross_entropy", request);
   d.workspace = rows * static_cast<std::int64_t>(sizeof(double));
-  if (logits.dtype == DType::bfloat16) d.workspace += threads_for(rows * classes, request.options.threads, loss_grain) * classes * static_cast<std::int64_t>(sizeof(float));
+  if (logits.dtype == DType::bfloat16)
+    d.workspace += threads_for(rows * classes, request.options.threads, loss_grain) * classes * static_cast<std::int64_t>(sizeof(float));
   d.in_place = {{1, 0}};
   visit_stored(logits.dtype, [&]<class Stored, class T>() { d.make = softmax_cross_entropy<Stored, T>(request, rows, classes); });
   return d.make ? Descriptions{d} : Descriptions{};
@@ -238,7 +243,8 @@ Descriptions describe_count_correct(const KernelRequest& request) {
             x = wide;
           }
           const T score = x[label];  // none before it is as large, none behind it larger, and none is NaN
-          mine += score == score && (label == 0 || largest(x, label, x[0]) < score) && (behind == classes || largest(x + behind, classes - behind, x[behind]) <= score);
+          mine += score == score && (label == 0 || largest(x, label, x[0]) < score) &&
+                  (behind == classes || largest(x + behind, classes - behind, x[behind]) <= score);
         }
         correct += mine;
       });

@@ -90,7 +90,9 @@ Descriptions describe_all_finite(const KernelRequest& request) {
 Descriptions describe_loss_scale(const KernelRequest& request) {
   if (!single(request)) return {};
   KernelDescription d = row_major_description("native.loss_scale", request, 0.1);
-  d.make = make_kernel([start = request.attributes->real("start")](const Memory& m) { *m.out<float>(0) = std::ldexp(start, static_cast<int>(m.in<LossScaleState>(0)->exponent)); });
+  d.make = make_kernel([start = request.attributes->real("start")](const Memory& m) {
+    *m.out<float>(0) = std::ldexp(start, static_cast<int>(m.in<LossScaleState>(0)->exponent));
+  });
   return {d};
 }
 

@@ -18,8 +18,15 @@ Problem problem_of(const KernelRequest& request) {
   const Attributes& a = *request.attributes;
   const Shape& x = request.inputs[0].shape;
   const std::int64_t size = a.integer("size");
-  return {x[0], x[1], product(spatial(x)), (size - 1) / 2, size / 2, a.real("alpha", 1e-4f) / static_cast<double>(size), a.real("beta", 0.75f),
-          a.real("bias", 1.f), request.options.threads};
+  return {x[0],
+          x[1],
+          product(spatial(x)),
+          (size - 1) / 2,
+          size / 2,
+          a.real("alpha", 1e-4f) / static_cast<double>(size),
+          a.real("beta", 0.75f),
+          a.real("bias", 1.f),
+          request.options.threads};
 }
 
 // Calls body(x's offset of channel 0) for every place of every sample, split over the threads.

@@ -44,7 +44,8 @@ std::int64_t matrix_of(const Ints& batch, const Ints& all, std::int64_t index) {
 Descriptions describe_matmul(const KernelRequest& request) {
   const DType type = request.inputs[0].dtype;
   const bool narrow = type == DType::bfloat16;
-  if ((type != DType::float32 && type != DType::float64 && !narrow) || request.inputs[1].dtype != type || request.outputs[0].dtype != type) return {};
+  if ((type != DType::float32 && type != DType::float64 && !narrow) || request.inputs[1].dtype != type || request.outputs[0].dtype != type)
+    return {};
   const Attributes& attributes = *request.attributes;
   const Shape &shape_a = request.inputs[0].shape, &shape_b = request.inputs[1].shape, &shape_y = request.outputs[0].shape;
   const Matrices a = matrices_of(shape_a, attributes.integer("transA", 0) != 0, true);
@@ -64,7 +65,8 @@ Descriptions describe_matmul(const KernelRequest& request) {
           const std::int64_t i = line / a.rows, row = line % a.rows, rows = std::min(a.rows - row, range.end - line);
           const double* const left = m.in<double>(0) + matrix_of(a.batch, batch, i) * a.size + row * a.row;
           const double* const right = m.in<double>(1) + matrix_of(b.batch, batch, i) * b.size;
-          gemm<double>(rows, b.columns, a.columns, {left, a.row, a.column}, {right, b.row, b.column}, m.out<double>(0) + line * b.columns, b.columns, false);
+          gemm<double>(rows, b.columns, a.columns, {left, a.row, a.column}, {right, b.row, b.column}, m.out<double>(0) + line * b.columns,
+                       b.columns, false);
           line += rows;
         }
       });
@@ -73,7 +75,8 @@ Descriptions describe_matmul(const KernelRequest& request) {
   }
   // Each thread has matrices of its own, or all share every one.
   const bool apart = count >= threads;
-  const MatrixProduct p{a.rows, b.columns, a.columns, {narrow, a.row, a.column}, {narrow, b.column, b.row}, b.columns, narrow, false, false, apart ? 1 : threads};
+  const MatrixProduct p{a.rows, b.columns, a.columns, {narrow, a.row, a.column}, {narrow, b.column, b.row}, b.columns,
+                        narrow, false,     false,     apart ? 1 : threads};
   const std::int64_t workspace = (p.workspace() + 63) / 64 * 64, bytes = static_cast<std::int64_t>(size_of(type));
   const int parts = apart ? threads_for(count * size_y * a.columns, threads) : 1;
   d.workspace = workspace * (apart ? threads : 1);

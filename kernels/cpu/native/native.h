@@ -124,7 +124,8 @@ inline std::vector<Operand> row_major(const std::vector<Operand>& operands) {
 
 // All operands row-major.
 inline KernelDescription row_major_description(std::string kernel, const KernelRequest& request, double efficiency) {
-  return {.kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = efficiency};
+  return {
+      .kernel = std::move(kernel), .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = efficiency};
 }
 
 // visit_size(4, [&]<class T>() { ... }) with T an unsigned integer of that many bytes.

@@ -22,12 +22,14 @@ struct PairedProduct {
       auto* const panel = strips + (columns + strip - 1) / strip * strip * depth / 2;
       for (std::int64_t k = 0; k < inner; k += depth) {
         const std::int64_t deep = std::min(depth, inner - k), pairs = (deep + 1) / 2;
-        for (std::int64_t j = 0; j < columns; j += strip) dots.pair_narrowed(strips + j * depth / 2, strip, b + k * b_row + j, b_row, deep, std::min(strip, columns - j));
+        for (std::int64_t j = 0; j < columns; j += strip)
+          dots.pair_narrowed(strips + j * depth / 2, strip, b + k * b_row + j, b_row, deep, std::min(strip, columns - j));
         for (std::int64_t i = mine.begin; i < mine.end; i += height) {
           const std::int64_t some = std::min(height, mine.end - i);
           dots.pair_narrowed(panel, height, a + k * a_row + i, a_row, deep, some);
           for (std::int64_t j = 0; j < columns; j += strip)
-            dots.block({panel, strips + j * depth / 2, c + i * c_row + j, some, std::min(strip, columns - j), pairs, 1, height, strip, c_row, k > 0});
+            dots.block({panel, strips + j * depth / 2, c + i * c_row + j, some, std::min(strip, columns - j), pairs, 1, height, strip,
+                        c_row, k > 0});
         }
       }
       if (!sums) return;
@@ -40,7 +42,9 @@ struct PairedProduct {
  private:
   static constexpr std::int64_t strip = 64, height = 48, depth = 256;  // a strip of b stays in the first cache beside lines of a's panel
   int parts() const { return threads_for(rows * columns * inner, threads); }
-  std::int64_t bytes_of_part() const { return ((columns + strip - 1) / strip * strip + height) * (depth / 2) * static_cast<std::int64_t>(sizeof(std::uint32_t)); }
+  std::int64_t bytes_of_part() const {
+    return ((columns + strip - 1) / strip * strip + height) * (depth / 2) * static_cast<std::int64_t>(sizeof(std::uint32_t));
+  }
 };
 
 }  // namespace tandem::native

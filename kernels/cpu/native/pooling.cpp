@@ -109,7 +109,8 @@ Descriptions describe_max_pool(const KernelRequest& request) {
   const bool column_major = request.attributes->integer("storage_order", 0) != 0;
   const Ints sizes = spatial(x.shape);
   if (small)
-    d.make = x.dtype == DType::uint8 ? max_kernel<std::uint8_t>(p, sizes, indices, column_major) : max_kernel<std::int8_t>(p, sizes, indices, column_major);
+    d.make = x.dtype == DType::uint8 ? max_kernel<std::uint8_t>(p, sizes, indices, column_major)
+                                     : max_kernel<std::int8_t>(p, sizes, indices, column_major);
   else
     visit_float(x.dtype, [&]<class T>() { d.make = max_kernel<T>(p, sizes, indices, column_major); });
   return {d};

@@ -80,7 +80,10 @@ std::optional<std::int64_t> channels_together(const Shape& shape, const Layout& 
   std::vector<int> wanted(static_cast<std::size_t>(shape.rank()));
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = i == 0 ? 0 : static_cast<int>(i) + 1;
   wanted.back() = 1;
-  const auto blocked = [&] { return order.size() > 1 && order[1] == 1 && std::equal(order.begin() + 2, order.end(), wanted.begin() + 1, wanted.end()) && order[0] == 0; };
+  const auto blocked = [&] {
+    return order.size() > 1 && order[1] == 1 && std::equal(order.begin() + 2, order.end(), wanted.begin() + 1, wanted.end()) &&
+           order[0] == 0;
+  };
   return order == wanted || blocked() ? std::optional(dims.back().size) : std::nullopt;
 }
 
@@ -100,9 +103,19 @@ std::optional<Problem> problem_of(const KernelRequest& request, const Operand& x
   for (const Axis& a : axes)  // a window that lies in the padding alone has no maximum
     for (const Sources& sources : all_sources(a, false))
       if (sources.empty()) return std::nullopt;
-  Problem p{.outer = 0, .channels = *channels, .depths = all_sources(axes[0], backwards), .lines = all_sources(axes[1], backwards),
-            .runs = runs_of(all_sources(axes[2], backwards), backwards ? axes[2].stride : 1), .from = {}, .to = {}, .line_taps = axes[1].taps, .run_taps = axes[2].taps,
-            .step = backwards ? axes[2].stride : 1, .from_step = backwards ? 1 : axes[2].stride, .bfloat16 = x.dtype == DType::bfloat16, .threads = std::max(1, request.options.threads)};
+  Problem p{.outer = 0,
+            .channels = *channels,
+            .depths = all_sources(axes[0], backwards),
+            .lines = all_sources(axes[1], backwards),
+            .runs = runs_of(all_sources(axes[2], backwards), backwards ? axes[2].stride : 1),
+            .from = {},
+            .to = {},
+            .line_taps = axes[1].taps,
+            .run_taps = axes[2].taps,
+            .step = backwards ? axes[2].stride : 1,
+            .from_step = backwards ? 1 : axes[2].stride,
+            .bfloat16 = x.dtype == DType::bfloat16,
+            .threads = std::max(1, request.options.threads)};
   for (int i = 0; i < 3; ++i) {
     p.from[i] = backwards ? axes[i].out : axes[i].in;
     p.to[i] = backwards ? axes[i].in : axes[i].out;
@@ -113,12 +126,21 @@ std::optional<Problem> problem_of(const KernelRequest& request, const Operand& x
 
 // Every line of places of `to`, split over the threads. `taps` lies as y does; null: none are kept.
 void pool(const Problem& p, void (*run)(const PooledRun&), const std::byte* from, std::byte* to, std::uint8_t* taps, bool backwards) {
-  const std::int64_t size = p.bfloat16 ? 2 : 4, lines = p.outer * p.to[0] * p.to[1], from_image = p.from[0] * p.from[1] * p.from[2] * p.channels;
+  const std::int64_t size = p.bfloat16 ? 2 : 4, lines = p.outer * p.to[0] * p.to[1],
+                     from_image = p.from[0] * p.from[1] * p.from[2] * p.channels;
   parallel(p.threads, [&](int part) {
     std::array<std::int64_t, most_taps> offsets;
     std::array<std::uint8_t, most_taps> numbers;
-    PooledRun r{.from = nullptr, .to = nullptr, .taps = nullptr, .offsets = offsets.data(), .numbers = numbers.data(), .count = 0, .places = 0,
-                .from_step = p.from_step * p.channels, .to_step = p.step * p.channels, .channels = p.channels};
+    PooledRun r{.from = nullptr,
+                .to = nullptr,
+                .taps = nullptr,
+                .offsets = offsets.data(),
+                .numbers = numbers.data(),
+                .count = 0,
+                .places = 0,
+                .from_step = p.from_step * p.channels,
+                .to_step = p.step * p.channels,
+                .channels = p.channels};
     const Range own = part_of(lines, part, p.threads);
     for (std::int64_t line = own.begin; line < own.end; ++line) {
       const std::int64_t image = line / (p.to[0] * p.to[1]);
@@ -161,11 +183,15 @@ Descriptions describe_max_pool_of_channels(const KernelRequest& request) {
   const Layout layout = layout_of(request, x);
   const std::optional<Problem> p = problem_of(request, x, y, layout, false);
   if (!p) return {};
-  KernelDescription d{.kernel = training ? "native.max_pool_training.channels" : "native.max_pool.channels", .inputs = {with_layout(x, layout)}, .outputs = request.outputs, .efficiency = 0.9};
+  KernelDescription d{.kernel = training ? "native.max_pool_training.channels" : "native.max_pool.channels",
+                      .inputs = {with_layout(x, layout)},
+                      .outputs = request.outputs,
+                      .efficiency = 0.9};
   d.outputs[0] = with_layout(y, layout);
   if (training) d.outputs[1] = {DType::uint8, Shape{physical_elements(y.shape, layout)}, Layout(concat(opaque_prefix, layout.tag()))};
   d.make = make_kernel([p = *p, training](const Memory& m) {
-    pool(p, vector_table().pooling->largest[p.bfloat16], m.in<std::byte>(0), m.out<std::byte>(0), training ? m.out<std::uint8_t>(1) : nullptr, false);
+    pool(p, vector_table().pooling->largest[p.bfloat16], m.in<std::byte>(0), m.out<std::byte>(0),
+         training ? m.out<std::uint8_t>(1) : nullptr, false);
   });
   return {std::move(d)};
 }
@@ -176,9 +202,13 @@ Descriptions describe_max_pool_of_channels_backward(const KernelRequest& request
   const Layout layout(taps.layout.tag().substr(opaque_prefix.size()));
   const std::optional<Problem> p = problem_of(request, dx, dy, layout, true);
   if (!p || taps.shape.elements() != physical_elements(dy.shape, layout)) return {};
-  KernelDescription d{.kernel = "native.max_pool_backward.channels", .inputs = {with_layout(dy, layout), taps}, .outputs = {with_layout(dx, layout)}, .efficiency = 0.9};
+  KernelDescription d{.kernel = "native.max_pool_backward.channels",
+                      .inputs = {with_layout(dy, layout), taps},
+                      .outputs = {with_layout(dx, layout)},
+                      .efficiency = 0.9};
   d.make = make_kernel([p = *p](const Memory& m) {
-    pool(p, vector_table().pooling->spread[p.bfloat16], m.in<std::byte>(0), m.out<std::byte>(0), const_cast<std::uint8_t*>(m.in<std::uint8_t>(1)), true);
+    pool(p, vector_table().pooling->spread[p.bfloat16], m.in<std::byte>(0), m.out<std::byte>(0),
+         const_cast<std::uint8_t*>(m.in<std::uint8_t>(1)), true);
   });
   return {std::move(d)};
 }

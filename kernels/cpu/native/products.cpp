@@ -35,18 +35,25 @@ struct MatrixProduct::Cut {
   std::int64_t depth = parts_of(p.inner, depths);                      // at most so many at a time
   std::int64_t panels = parts_of(p.columns, width);                    // of b
   std::int64_t down = parts_of(p.rows, height);                        // tiles
-  std::int64_t chunk = std::clamp<std::int64_t>(chunk_bytes / std::max<std::int64_t>(1, depth * width * float_bytes), 1, std::max<std::int64_t>(1, panels));  // panels at a time
+  // panels at a time
+  std::int64_t chunk =
+      std::clamp<std::int64_t>(chunk_bytes / std::max<std::int64_t>(1, depth* width* float_bytes), 1, std::max<std::int64_t>(1, panels));
   // Of float32 numbers in rows a tile is read where it lies.
   bool direct = !p.a.narrow && p.a.step == 1 && !p.sums;
   bool widened = p.a.narrow && p.a.step == 1 && !p.sums;               // 16-bit ones stay rows
   bool by_rows = panels < p.threads || (down >= 2 * p.threads && p.rows > few_rows);
   // Rows of tile t: whole tiles where they are packed, else as even as can be.
-  Range rows_of(std::int64_t t) const { return direct || widened ? part_of(p.rows, t, down) : Range{t * height, std::min(p.rows, (t + 1) * height)}; }
+  Range rows_of(std::int64_t t) const {
+    return direct || widened ? part_of(p.rows, t, down) : Range{t * height, std::min(p.rows, (t + 1) * height)};
+  }
   // Tiles of a that are packed together, and taken together by a thread.
   std::int64_t most_tiles = p.a.line == 1 ? std::max<std::int64_t>(1, line_numbers / height) : 1;
-  std::int64_t takes = std::clamp<std::int64_t>(parts_of(parts_of(down, most_tiles), p.threads) * p.threads, 1, std::max<std::int64_t>(1, down));
+  std::int64_t takes =
+      std::clamp<std::int64_t>(parts_of(parts_of(down, most_tiles), p.threads) * p.threads, 1, std::max<std::int64_t>(1, down));
   std::int64_t tiles = parts_of(down, takes);
-  std::int64_t groups = std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels)), 1, std::max<std::int64_t>(1, down));  // of tiles, where b has few panels
+  // of tiles, where b has few panels
+  std::int64_t groups =
+      std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels)), 1, std::max<std::int64_t>(1, down));
   std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
   bool gathers = p.narrow_c && depths > 1;                             // sums that do not fit c's type until they are whole
 
@@ -76,16 +83,18 @@ struct MatrixProduct::Run {
   // Tiles from row `top` on, up to row `end`, one panel after another at `to`.
   void pack_a(std::int64_t top, std::int64_t end, float* to, bool summed) const {
     if (cut.widened) {
-      for (std::int64_t i = top; i < end; ++i) cut.table.widen_bfloat16(to + (i - top) * deep, at(a, p.a, i, k), nullptr, nullptr, deep, nullptr);
+      for (std::int64_t i = top; i < end; ++i)
+        cut.table.widen_bfloat16(to + (i - top) * deep, at(a, p.a, i, k), nullptr, nullptr, deep, nullptr);
       return;
     }
-    cut.loops.pack({at(a, p.a, top, k), p.a.narrow, p.a.line, p.a.step, end - top, deep, cut.height, to, cut.panel_a / float_bytes, summed ? totals + top : nullptr});
+    cut.loops.pack({at(a, p.a, top, k), p.a.narrow, p.a.line, p.a.step, end - top, deep, cut.height, to, cut.panel_a / float_bytes,
+                    summed ? totals + top : nullptr});
   }
   // Panels `first` to `end`, numbers [from, to) of their sums.
   void pack_b(std::int64_t first, std::int64_t end, std::int64_t from, std::int64_t to, float* at_first) const {
     const std::int64_t left = first * cut.width;
-    cut.loops.pack({at(b, p.b, left, k + from), p.b.narrow, p.b.line, p.b.step, std::min(end * cut.width, p.columns) - left, to - from, cut.width,
-                  at_first + from * cut.width, cut.panel_b / float_bytes});
+    cut.loops.pack({at(b, p.b, left, k + from), p.b.narrow, p.b.line, p.b.step, std::min(end * cut.width, p.columns) - left, to - from,
+                    cut.width, at_first + from * cut.width, cut.panel_b / float_bytes});
   }
   // Tile t, which lies at `packed` (or where it is), and a panel of b.
   // `turn`: how many panels have passed this tile; rows of the tile below are fetched, two at each turn.
@@ -95,11 +104,29 @@ struct MatrixProduct::Run {
     const std::int64_t rows = end - top, left = panel * cut.width;
     const bool last = k + deep == p.inner, narrow = p.narrow_c && !whole;
     const std::int64_t c_row = whole ? p.columns : p.c_row, element = top * c_row + left;
-    void* const to = whole ? static_cast<void*>(whole + element) : static_cast<std::byte*>(c) + element * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
+    void* const to = whole
+                         ? static_cast<void*>(whole + element)
+                         : static_cast<std::byte*>(c) + element * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
     const float* const pa = cut.direct ? static_cast<const float*>(at(a, p.a, top, k)) : packed;
-    const auto below = [&](std::int64_t i) { return cut.direct ? at(a, p.a, std::min(p.rows - 1, end + (2 * turn + i) % cut.height), k) : pa; };
+    const auto below = [&](std::int64_t i) {
+      return cut.direct ? at(a, p.a, std::min(p.rows - 1, end + (2 * turn + i) % cut.height), k) : pa;
+    };
     const std::int64_t a_row = cut.direct ? p.a.line : cut.widened ? deep : 0;
-    cut.loops.panels({pa, pb, to, rows, std::min(cut.width, p.columns - left), deep, a_row, 1, 0, c_row, bias ? bias + left : nullptr, k > 0, p.relu && last, narrow, {below(0), below(1)}});
+    cut.loops.panels({pa,
+                      pb,
+                      to,
+                      rows,
+                      std::min(cut.width, p.columns - left),
+                      deep,
+                      a_row,
+                      1,
+                      0,
+                      c_row,
+                      bias ? bias + left : nullptr,
+                      k > 0,
+                      p.relu && last,
+                      narrow,
+                      {below(0), below(1)}});
   }
 
   // The threads pack b together, then each goes over rows of its own.
@@ -111,7 +138,8 @@ struct MatrixProduct::Run {
         if (p.b.line == 1) {
           const Range mine = part_of(deep, part, parts);
           constexpr std::int64_t together = 8;  // panels; more lines of them would not stay in the first cache until they are whole
-          for (std::int64_t i = 0; i < count; i += together) pack_b(first + i, first + std::min(count, i + together), mine.begin, mine.end, panel(i));
+          for (std::int64_t i = 0; i < count; i += together)
+            pack_b(first + i, first + std::min(count, i + together), mine.begin, mine.end, panel(i));
         } else {
           const Range mine = part_of(count, part, parts);
           if (mine.begin < mine.end) pack_b(first + mine.begin, first + mine.end, 0, deep, panel(mine.begin));
@@ -166,7 +194,8 @@ void MatrixProduct::run(const void* a, const void* b, void* c, const void* bias_
   if (run.whole)
     parallel(parts, [&](int part) {
       const Range mine = part_of(rows, part, parts);
-      for (std::int64_t i = mine.begin; i < mine.end; ++i) narrow_numbers(static_cast<std::uint16_t*>(c) + i * c_row, run.whole + i * columns, columns);
+      for (std::int64_t i = mine.begin; i < mine.end; ++i)
+        narrow_numbers(static_cast<std::uint16_t*>(c) + i * c_row, run.whole + i * columns, columns);
     });
   if (sums_at && narrow_c) narrow_numbers(sums_at, run.totals, rows);
 }

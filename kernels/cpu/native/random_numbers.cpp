@@ -1,4 +1,5 @@
-// RandomNumbers(random, samples?) {shape, dtype, layer, seed?, axis?, outer?, inner?} → y, uniform in (0, 1), row-major (docs/internal-operators.md).
+// RandomNumbers(random, samples?) {shape, dtype, layer, seed?, axis?, outer?, inner?} → y, uniform in (0, 1), row-major
+// (docs/internal-operators.md).
 // The elements of a sample that lie next to each other are a run of consecutive random words.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/native.h"
@@ -21,7 +22,8 @@ Descriptions describe_random_numbers(const KernelRequest& request) {
   const auto layer = static_cast<std::uint32_t>(a.integer("layer", 0)), own_seed = static_cast<std::uint32_t>(a.integer("seed", 0));
   const std::int64_t n = request.outputs[0].shape.elements();
   const int parts = threads_for(n, request.options.threads, 8192);
-  KernelDescription d{.kernel = "native.random_numbers", .inputs = request.inputs, .outputs = row_major(request.outputs), .efficiency = 0.3};
+  KernelDescription d{
+      .kernel = "native.random_numbers", .inputs = request.inputs, .outputs = row_major(request.outputs), .efficiency = 0.3};
   for (Operand& in : d.inputs) in = with_layout(in, layout_or_row_major(in));
   const DType dtype = request.outputs[0].dtype;
   if (dtype != DType::float32 && dtype != DType::float64) return {};

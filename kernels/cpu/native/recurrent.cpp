@@ -45,13 +45,18 @@ class Recurrent {
     const T* const r = m.in<T>(1);
     std::byte* const scratch = factors_.scratch_of(m.workspace, part);
     factors_.first.multiply(factors_.first_of(r, d), factors_.first_at(m.workspace, d), count, h, H, first, width(), true, scratch);
-    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) { factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, width(), add, scratch); };
+    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) {
+      factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, width(), add, scratch);
+    };
     if (p_.cell == Cell::gru_linear) last(h, H, inner, given(m, 5));
     if (p_.cell == Cell::gru) {
       for (std::int64_t b = rows.begin; b < rows.end; ++b) cell.gru_gates({saved(m, d, t, b), state(m, 1, d, b), nullptr, nullptr, H});
       last(inner, width(), first + 2 * H, true);
     }
-    const auto finish = p_.lstm() ? cell.lstm : p_.cell == Cell::gru ? cell.gru : p_.cell == Cell::gru_linear ? cell.gru_linear : cell.rnn[p_.relu];
+    const auto finish = p_.lstm()                     ? cell.lstm
+                        : p_.cell == Cell::gru        ? cell.gru
+                        : p_.cell == Cell::gru_linear ? cell.gru_linear
+                                                      : cell.rnn[p_.relu];
     for (std::int64_t b = rows.begin; b < rows.end; ++b) {
       T* const y = m.out<T>(0) + ((t * p_.D + d) * p_.B + b) * H;
       if (given(m, 4) && t >= m.in<std::int32_t>(4)[b]) {

@@ -17,8 +17,19 @@ struct Problem {
 
   // `steps`: [T,B,...] or [D,T,B,...], its first of these axes at `first`.
   Problem(const KernelRequest& r, const Shape& steps, int first, const Shape& matrix)
-      : cell(cell_of(*r.attributes)), relu(r.attributes->integer("relu", 0) != 0), backwards(r.attributes->text("direction") == "reverse"), bidirectional(r.attributes->text("direction") == "bidirectional"),
-        T(steps[first]), B(steps[first + 1]), H(matrix[2]), D(matrix[0]), gates(matrix[1] / matrix[2]), slots(cell == Cell::lstm ? 6 : cell == Cell::rnn ? 2 : 5), threads(r.options.threads) {}
+      : cell(cell_of(*r.attributes)),
+        relu(r.attributes->integer("relu", 0) != 0),
+        backwards(r.attributes->text("direction") == "reverse"),
+        bidirectional(r.attributes->text("direction") == "bidirectional"),
+        T(steps[first]),
+        B(steps[first + 1]),
+        H(matrix[2]),
+        D(matrix[0]),
+        gates(matrix[1] / matrix[2]),
+        slots(cell == Cell::lstm  ? 6
+              : cell == Cell::rnn ? 2
+                                  : 5),
+        threads(r.options.threads) {}
 
   bool lstm() const { return cell == Cell::lstm; }
   bool gru() const { return cell == Cell::gru || cell == Cell::gru_linear; }
@@ -28,7 +39,8 @@ struct Problem {
 
   // Whether products may be, and can be, by pairs of bfloat16 numbers.
   bool may_use_dots(const KernelRequest& r) const {
-    return r.inputs[0].dtype == DType::float32 && r.attributes->integer("product_dtype", 0) == static_cast<std::int64_t>(DType::bfloat16) && H % 2 == 0 && dot_products();
+    return r.inputs[0].dtype == DType::float32 && r.attributes->integer("product_dtype", 0) == static_cast<std::int64_t>(DType::bfloat16) &&
+           H % 2 == 0 && dot_products();
   }
 
   // Rows are shared out by direction and sample: no thread waits for another.
@@ -47,7 +59,10 @@ struct Problem {
   std::int64_t wanted_threads() const { return threads_for(T * B * D * gates * H * H, threads, 262144); }
   static Cell cell_of(const Attributes& a) {
     const std::string& name = a.text("cell");
-    return name == "LSTM" ? Cell::lstm : name == "RNN" ? Cell::rnn : a.integer("linear_before_reset", 0) != 0 ? Cell::gru_linear : Cell::gru;
+    return name == "LSTM"                             ? Cell::lstm
+           : name == "RNN"                            ? Cell::rnn
+           : a.integer("linear_before_reset", 0) != 0 ? Cell::gru_linear
+                                                      : Cell::gru;
   }
 };
 
@@ -58,8 +73,17 @@ struct Factors {
   std::int64_t D, rows, H, first_bytes, each_bytes, scratch_bytes, bytes, first_gates;  // bytes: in all
   bool two;
   Factors(const Problem& p, bool backward)
-      : first(backward ? p.backward_factor<T>(false) : p.forward_factor<T>(false)), last(backward ? p.backward_factor<T>(true) : p.forward_factor<T>(true)), D(p.D), rows(p.gates * p.H), H(p.H),
-        first_bytes(to_line(first.workspace())), each_bytes(first_bytes + (p.gru() ? to_line(last.workspace()) : 0)), scratch_bytes(to_line(std::max(first.scratch(p.most_rows()), last.scratch(p.most_rows())))), bytes(p.D * each_bytes + p.parts() * scratch_bytes), first_gates(p.first_gates()), two(p.gru()) {}
+      : first(backward ? p.backward_factor<T>(false) : p.forward_factor<T>(false)),
+        last(backward ? p.backward_factor<T>(true) : p.forward_factor<T>(true)),
+        D(p.D),
+        rows(p.gates * p.H),
+        H(p.H),
+        first_bytes(to_line(first.workspace())),
+        each_bytes(first_bytes + (p.gru() ? to_line(last.workspace()) : 0)),
+        scratch_bytes(to_line(std::max(first.scratch(p.most_rows()), last.scratch(p.most_rows())))),
+        bytes(p.D * each_bytes + p.parts() * scratch_bytes),
+        first_gates(p.first_gates()),
+        two(p.gru()) {}
 
   const T* first_of(const T* r, std::int64_t d) const { return r + d * rows * H; }
   const T* last_of(const T* r, std::int64_t d) const { return first_of(r, d) + first_gates * H * H; }
@@ -82,7 +106,8 @@ void by_rows(const Problem& p, const Each& each) {
   const std::int64_t blocks = p.blocks();
   parallel(p.parts(), [&](int part) {
     const Range tasks = part_of(p.D * blocks, part, p.parts());
-    for (std::int64_t task = tasks.begin; task < tasks.end; ++task) each(part, task / blocks, part_of(p.B, static_cast<int>(task % blocks), static_cast<int>(blocks)));
+    for (std::int64_t task = tasks.begin; task < tasks.end; ++task)
+      each(part, task / blocks, part_of(p.B, static_cast<int>(task % blocks), static_cast<int>(blocks)));
   });
 }
 
@@ -107,7 +132,9 @@ Descriptions in_both_ways(const KernelDescription& d, const KernelRequest& reque
 }
 
 // Whether an operand that may be left out is there.
-inline bool given(const Memory& m, int input) { return static_cast<std::size_t>(input) < m.inputs.size() && m.inputs[static_cast<std::size_t>(input)]; }
+inline bool given(const Memory& m, int input) {
+  return static_cast<std::size_t>(input) < m.inputs.size() && m.inputs[static_cast<std::size_t>(input)];
+}
 
 // A sample's part of a state [D,B,H] that is kept in an output from step to step.
 template <class T>

@@ -17,7 +17,8 @@ class RecurrentBackward {
     bytes_ = products_;
     if constexpr (std::is_same_v<T, float>)
       if (of_r)
-        for (const bool last : {false, true}) bytes_ = std::max(bytes_, products_ + (p.dots ? paired_product(last).workspace() : matrix_product(last).workspace()));
+        for (const bool last : {false, true})
+          bytes_ = std::max(bytes_, products_ + (p.dots ? paired_product(last).workspace() : matrix_product(last).workspace()));
   }
   std::int64_t workspace() const { return bytes_; }
 
@@ -36,8 +37,12 @@ class RecurrentBackward {
 
  private:
   std::int64_t width() const { return p_.slots * p_.H; }
-  const T* saved(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const { return m.in<T>(1) + ((d * p_.T + t) * p_.B + b) * width(); }
-  T* gates(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const { return m.out<T>(0) + (t * p_.B + b) * p_.columns() + d * p_.gates * p_.H; }
+  const T* saved(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const {
+    return m.in<T>(1) + ((d * p_.T + t) * p_.B + b) * width();
+  }
+  T* gates(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const {
+    return m.out<T>(0) + (t * p_.B + b) * p_.columns() + d * p_.gates * p_.H;
+  }
   T* state(const Memory& m, int output, std::int64_t d, std::int64_t b) const { return state_of<T>(p_, m, output, d, b); }
   T* inner(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const {
     const std::int64_t row = p_.cell == Cell::gru_linear ? (d * p_.T + t) * p_.B + b : d * p_.B + b;
@@ -46,10 +51,18 @@ class RecurrentBackward {
 
   void step(const Memory& m, int part, std::int64_t d, std::int64_t t, Range rows) const {
     const vector::Recurring<T>& cell = *vector_table().of<T>().recurring;
-    const auto run = p_.lstm() ? cell.lstm_backward : p_.cell == Cell::gru ? cell.gru_backward : p_.cell == Cell::gru_linear ? cell.gru_linear_backward : cell.rnn_backward[p_.relu];
+    const auto run = p_.lstm()                     ? cell.lstm_backward
+                     : p_.cell == Cell::gru        ? cell.gru_backward
+                     : p_.cell == Cell::gru_linear ? cell.gru_linear_backward
+                                                   : cell.rnn_backward[p_.relu];
     const std::int64_t H = p_.H, count = rows.end - rows.begin;
     const auto row = [&](std::int64_t b) -> vector::RecurrentRowBackward<T> {
-      return {saved(m, d, t, b), gates(m, d, t, b), p_.gru() ? inner(m, d, t, b) : nullptr, state(m, 1, d, b), p_.lstm() ? state(m, 2, d, b) : nullptr, H};
+      return {saved(m, d, t, b),
+              gates(m, d, t, b),
+              p_.gru() ? inner(m, d, t, b) : nullptr,
+              state(m, 1, d, b),
+              p_.lstm() ? state(m, 2, d, b) : nullptr,
+              H};
     };
     for (std::int64_t b = rows.begin; b < rows.end; ++b) {
       if (given(m, 2) && t >= m.in<std::int32_t>(2)[b]) {  // the states pass by
@@ -67,7 +80,9 @@ class RecurrentBackward {
     const T* const r = m.in<T>(0);
     std::byte* const scratch = factors_.scratch_of(m.workspace, part);
     T *const dh = state(m, 1, d, rows.begin), *const first = gates(m, d, t, rows.begin);
-    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) { factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, H, add, scratch); };
+    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) {
+      factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, H, add, scratch);
+    };
     if (p_.cell == Cell::gru_linear) last(inner(m, d, t, rows.begin), H, dh, true);
     if (p_.cell == Cell::gru) {
       last(first + 2 * H, p_.columns(), inner(m, d, t, rows.begin), false);
@@ -79,7 +94,16 @@ class RecurrentBackward {
   // dR of the first gates or, of a GRU, of the last one: the gradients of all steps by what R was multiplied by.
   MatrixProduct matrix_product(bool last) const {
     const bool apart = last && p_.cell == Cell::gru_linear;
-    return {(last ? p_.gates - p_.first_gates() : p_.first_gates()) * p_.H, p_.H, p_.T * p_.B, {false, 1, apart ? p_.H : p_.columns()}, {false, 1, width()}, p_.H, false, false, of_bias_ && last, p_.threads};
+    return {(last ? p_.gates - p_.first_gates() : p_.first_gates()) * p_.H,
+            p_.H,
+            p_.T * p_.B,
+            {false, 1, apart ? p_.H : p_.columns()},
+            {false, 1, width()},
+            p_.H,
+            false,
+            false,
+            of_bias_ && last,
+            p_.threads};
   }
   PairedProduct paired_product(bool last) const {
     const MatrixProduct p = matrix_product(last);
@@ -98,7 +122,8 @@ class RecurrentBackward {
     } else {
       parallel(p_.parts(), [&](int part) {
         const Range rows = part_of(product.rows, part, p_.parts());
-        gemm<T>(rows.end - rows.begin, product.columns, product.inner, {a + rows.begin, 1, product.a.step}, {b, product.b.step, 1}, c + rows.begin * p_.H, p_.H, false);
+        gemm<T>(rows.end - rows.begin, product.columns, product.inner, {a + rows.begin, 1, product.a.step}, {b, product.b.step, 1},
+                c + rows.begin * p_.H, p_.H, false);
         for (std::int64_t i = rows.begin; sums && i < rows.end; ++i) {
           sums[i] = 0;
           for (std::int64_t n = 0; n < product.inner; ++n) sums[i] += a[i + n * product.a.step];

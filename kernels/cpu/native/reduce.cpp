@@ -128,7 +128,8 @@ struct Sharing {
 };
 Sharing sharing_of(const Work& w, int threads) {
   const int parts = threads_for(w.units * w.rows * w.inner.size, threads);
-  if (w.units >= parts || w.rows < 2 * parts) return {static_cast<int>(std::min<std::int64_t>(parts, std::max<std::int64_t>(1, w.units))), false};
+  if (w.units >= parts || w.rows < 2 * parts)
+    return {static_cast<int>(std::min<std::int64_t>(parts, std::max<std::int64_t>(1, w.units))), false};
   return {parts, true};
 }
 
@@ -150,7 +151,8 @@ void reduce_unit(const Work& w, const Loops<T>& loops, const T* x, T* y, std::in
     const std::int64_t n = std::min({rows_taken.end - row, line.size - first, rows_a_block});
     std::int64_t at = from + first * line.from;
     std::int64_t outer = row / line.size;
-    for (std::size_t k = w.reduced.size(); k-- > 1; outer /= w.reduced[k - 1].size) at += outer % w.reduced[k - 1].size * w.reduced[k - 1].from;
+    for (std::size_t k = w.reduced.size(); k-- > 1; outer /= w.reduced[k - 1].size)
+      at += outer % w.reduced[k - 1].size * w.reduced[k - 1].from;
     std::fill_n(block, width, start);
     if (w.inner.to == 1)
       loops.reduce_into(block, x + at, width, n, line.from);
@@ -164,7 +166,8 @@ void reduce_unit(const Work& w, const Loops<T>& loops, const T* x, T* y, std::in
 
 // Rows that lie one after the other, each a unit reduced to one.
 bool rows_in_a_row(const Work& w) {
-  return w.reduced.empty() && w.inner.to == 0 && w.inner.from == 1 && w.kept.size() == 1 && w.kept[0].from == w.inner.size && w.kept[0].to == 1;
+  return w.reduced.empty() && w.inner.to == 0 && w.inner.from == 1 && w.kept.size() == 1 && w.kept[0].from == w.inner.size &&
+         w.kept[0].to == 1;
 }
 
 template <class T>
@@ -174,7 +177,8 @@ void run_work(const Work& w, const Loops<T>& loops, const T* x, T* y, std::int64
     parallel(sharing.parts, [&](int k) {
       const Range units = part_of(w.units, k, sharing.parts);
       if (loops.each && rows_in_a_row(w))
-        return loops.each(y + w.to + units.begin, x + w.from + units.begin * w.inner.size, w.inner.size, units.end - units.begin, neutral<T>(loops.reduction));
+        return loops.each(y + w.to + units.begin, x + w.from + units.begin * w.inner.size, w.inner.size, units.end - units.begin,
+                          neutral<T>(loops.reduction));
       for (std::int64_t unit = units.begin; unit < units.end; ++unit) reduce_unit(w, loops, x, y, unit, {0, w.rows});
     });
     return;

@@ -45,7 +45,9 @@ struct Table {
   std::int64_t entries = 0;  // of index
   std::int64_t n = 0;        // of x's axis
 
-  Range of(std::int64_t i) const { return starts ? Range{std::max<std::int64_t>(0, starts[i]), std::min<std::int64_t>(entries, starts[i + 1])} : Range{i, i + 1}; }
+  Range of(std::int64_t i) const {
+    return starts ? Range{std::max<std::int64_t>(0, starts[i]), std::min<std::int64_t>(entries, starts[i + 1])} : Range{i, i + 1};
+  }
   std::int64_t from(std::int64_t k) const {
     const std::int64_t j = starts ? index[k] : k;
     return j >= 0 && j < n ? j : -1;
@@ -180,7 +182,8 @@ void resample_row(const Table<W>& t, const Regularity& all, const F* row, T* y, 
 }
 
 template <class T, class A, class W>
-void resample(const Table<W>& first, const Table<W>& second, const Regularity& all, const Extents& x, const Extents& y, const T* in, T* out, Range rows, A* buffer) {
+void resample(const Table<W>& first, const Table<W>& second, const Regularity& all, const Extents& x, const Extents& y, const T* in, T* out,
+              Range rows, A* buffer) {
   const std::int64_t row = y.second * y.inner;
   A* const sums = buffer;
   A* const run = buffer + x.second * x.inner;
@@ -203,14 +206,17 @@ void resample(const Table<W>& first, const Table<W>& second, const Regularity& a
 }
 
 constexpr int operands_of_axis = 3;
-bool given(const std::vector<Operand>& operands, int i) { return i < std::ssize(operands) && operands[static_cast<std::size_t>(i)].present(); }
+bool given(const std::vector<Operand>& operands, int i) {
+  return i < std::ssize(operands) && operands[static_cast<std::size_t>(i)].present();
+}
 
 }  // namespace
 
 Descriptions describe_resample(const KernelRequest& request) {
   const int rank = request.inputs[0].shape.rank(), axis = normalize_axis(request.attributes->integer("axis"), rank, "Resample's axis");
   const int axes = given(request.inputs, 1 + operands_of_axis) ? 2 : 1;
-  KernelDescription d{.kernel = "native.resample", .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.3};
+  KernelDescription d{
+      .kernel = "native.resample", .inputs = row_major(request.inputs), .outputs = row_major(request.outputs), .efficiency = 0.3};
   for (const Layout& layout : {request.inputs[0].layout, request.outputs[0].layout}) {
     if (layout.any() || layout.opaque()) continue;
     const Operand in = with_layout(request.inputs[0], layout);
@@ -228,10 +234,16 @@ Descriptions describe_resample(const KernelRequest& request) {
   const bool weighted = given(request.inputs, operands_of_axis) || given(request.inputs, 2 * operands_of_axis);
   if (weighted && !is_float(dtype)) return {};
   const std::int64_t rows = y.outer * y.first;
-  const int parts = static_cast<int>(std::clamp<std::int64_t>(rows, 1, threads_for(std::max(x.outer * x.first * x.second * x.inner, rows * y.second * y.inner), request.options.threads)));
-  const auto entries = [&](int a) { return given(request.inputs, 1 + operands_of_axis * a) ? request.inputs[static_cast<std::size_t>(2 + operands_of_axis * a)].shape.elements() : 0; };
+  const int parts = static_cast<int>(std::clamp<std::int64_t>(
+      rows, 1, threads_for(std::max(x.outer * x.first * x.second * x.inner, rows * y.second * y.inner), request.options.threads)));
+  const auto entries = [&](int a) {
+    return given(request.inputs, 1 + operands_of_axis * a)
+               ? request.inputs[static_cast<std::size_t>(2 + operands_of_axis * a)].shape.elements()
+               : 0;
+  };
   visit_storable(dtype, [&]<class T>() {
-    using A = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>;
+    using A = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float,
+                                 std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>;
     using W = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const std::int64_t buffer = x.second * x.inner + y.inner;
     d.workspace = parts * buffer * static_cast<std::int64_t>(sizeof(A));
@@ -249,7 +261,8 @@ Descriptions describe_resample(const KernelRequest& request) {
       const Table<W> first = as_second ? Table<W>{.n = 1} : table(0, x.first), second = as_second ? table(0, x.second) : table(1, x.second);
       const Regularity all = y.inner == 1 ? regularity_of(second, y.second) : Regularity{};
       parallel(parts, [&](int k) {
-        resample(first, second, all, x, y, m.in<T>(0), m.out<T>(0), part_of(rows, k, parts), reinterpret_cast<A*>(m.workspace) + k * buffer);
+        resample(first, second, all, x, y, m.in<T>(0), m.out<T>(0), part_of(rows, k, parts),
+                 reinterpret_cast<A*>(m.workspace) + k * buffer);
       });
     });
   });

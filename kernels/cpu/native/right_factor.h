@@ -13,9 +13,12 @@ struct RightFactor {
   std::int64_t inner = 0, columns = 0, step = 0, line = 0;
   bool dots = false;
 
-  std::int64_t workspace() const { return packs ? panels() * width() * pairs_of(inner) * static_cast<std::int64_t>(sizeof(T)) : 0; }  // bytes
+  // bytes
+  std::int64_t workspace() const { return packs ? panels() * width() * pairs_of(inner) * static_cast<std::int64_t>(sizeof(T)) : 0; }
   // Of each thread's own, while it packs and while it multiplies `rows` rows.
-  std::int64_t scratch(std::int64_t rows) const { return dots ? std::max(rows, width()) * inner * static_cast<std::int64_t>(sizeof(std::uint16_t)) : 0; }
+  std::int64_t scratch(std::int64_t rows) const {
+    return dots ? std::max(rows, width()) * inner * static_cast<std::int64_t>(sizeof(std::uint16_t)) : 0;
+  }
 
   // Part `part` of `parts` of the packing.
   void pack(const T* from, std::byte* workspace, int part, int parts, std::byte* scratch) const {
@@ -28,19 +31,23 @@ struct RightFactor {
       }
       for (std::int64_t k = 0; k < inner; k += most_depth) {
         const std::int64_t deep = std::min(most_depth, inner - k), left = mine.begin * width();
-        loops().pack({from + k * step + left * line, false, line, step, std::min(mine.end * width(), columns) - left, deep, width(), panel(workspace, k, deep, mine.begin), deep * width()});
+        loops().pack({from + k * step + left * line, false, line, step, std::min(mine.end * width(), columns) - left, deep, width(),
+                      panel(workspace, k, deep, mine.begin), deep * width()});
       }
     }
   }
 
   // c = a·b, or c + a·b where `accumulate`: of `rows` rows of a, whose numbers lie side by side.
-  void multiply(const T* from, const std::byte* workspace, std::int64_t rows, const T* a, std::int64_t a_row, T* c, std::int64_t c_row, bool accumulate, std::byte* scratch) const {
+  void multiply(const T* from, const std::byte* workspace, std::int64_t rows, const T* a, std::int64_t a_row, T* c, std::int64_t c_row,
+                bool accumulate, std::byte* scratch) const {
     if constexpr (packs) {
       if (dots) {
         auto* const narrow = reinterpret_cast<std::uint16_t*>(scratch);
         for (std::int64_t i = 0; i < rows; ++i) dot_products()->narrow(narrow + i * inner, a + i * a_row, inner);
         for (std::int64_t n = 0; n < panels(); ++n)
-          dot_products()->block({reinterpret_cast<const std::uint32_t*>(narrow), pair_panel(const_cast<std::byte*>(workspace), n), c + n * width(), rows, std::min(width(), columns - n * width()), inner / 2, inner / 2, 1, width(), c_row, accumulate});
+          dot_products()->block({reinterpret_cast<const std::uint32_t*>(narrow), pair_panel(const_cast<std::byte*>(workspace), n),
+                                 c + n * width(), rows, std::min(width(), columns - n * width()), inner / 2, inner / 2, 1, width(), c_row,
+                                 accumulate});
         return;
       }
       const std::int64_t height = loops().panel_rows, tiles = (rows + height - 1) / height;
@@ -52,7 +59,21 @@ struct RightFactor {
           for (std::int64_t t = 0; t < tiles; ++t) {
             const auto [begin, end] = part_of(rows, static_cast<int>(t), static_cast<int>(tiles));
             const T* const from_a = a + begin * a_row + k;
-            loops().panels({from_a, b, c + begin * c_row + left, end - begin, std::min(width(), columns - left), deep, a_row, 1, 0, c_row, nullptr, accumulate || k > 0, false, false, {b + deep * width() * (t + 1) / tiles, from_a}});
+            loops().panels({from_a,
+                            b,
+                            c + begin * c_row + left,
+                            end - begin,
+                            std::min(width(), columns - left),
+                            deep,
+                            a_row,
+                            1,
+                            0,
+                            c_row,
+                            nullptr,
+                            accumulate || k > 0,
+                            false,
+                            false,
+                            {b + deep * width() * (t + 1) / tiles, from_a}});
           }
         }
       }
@@ -68,7 +89,9 @@ struct RightFactor {
   std::int64_t width() const { return dots ? 64 : loops().panel_columns; }
   std::int64_t pairs_of(std::int64_t n) const { return dots ? n / 2 : n; }
   std::int64_t panels() const { return (columns + width() - 1) / width(); }
-  std::uint32_t* pair_panel(std::byte* workspace, std::int64_t n) const { return reinterpret_cast<std::uint32_t*>(workspace) + n * width() * inner / 2; }
+  std::uint32_t* pair_panel(std::byte* workspace, std::int64_t n) const {
+    return reinterpret_cast<std::uint32_t*>(workspace) + n * width() * inner / 2;
+  }
   void pack_pairs(const T* from, std::int64_t n, std::uint32_t* to, std::byte* scratch) const {
     const std::int64_t left = n * width(), some = std::min(width(), columns - left);
     if (line == 1) return dot_products()->pair_narrowed(to, width(), from + left, step, inner, some);
@@ -77,7 +100,9 @@ struct RightFactor {
     loops().pack({reinterpret_cast<const float*>(narrow), false, inner / 2, 1, some, inner / 2, width(), reinterpret_cast<float*>(to)});
   }
   // Panel n of the numbers from k on, `deep` of them.
-  T* panel(std::byte* workspace, std::int64_t k, std::int64_t deep, std::int64_t n) const { return reinterpret_cast<T*>(workspace) + k * panels() * width() + n * deep * width(); }
+  T* panel(std::byte* workspace, std::int64_t k, std::int64_t deep, std::int64_t n) const {
+    return reinterpret_cast<T*>(workspace) + k * panels() * width() + n * deep * width();
+  }
 };
 
 }  // namespace tandem::native

@@ -15,6 +15,8 @@ void visit_rows(DType dtype, F&& f) {
 }
 
 // The loops of float rows beside addends and dy of bfloat16, with y in that type or in float.
-inline const vector::RowNormalizations& loops_beside_float(DType y) { return vector_table().row_normalizations[y == DType::float32 ? 3 : rounds_to_bfloat16() ? 6 : 4]; }
+inline const vector::RowNormalizations& loops_beside_float(DType y) {
+  return vector_table().row_normalizations[y == DType::float32 ? 3 : rounds_to_bfloat16() ? 6 : 4];
+}
 
 }  // namespace tandem::native

@@ -24,7 +24,8 @@ struct Rows {
 
 Descriptions describe_row_normalization(const KernelRequest& request) {
   const Rows all(request, request.inputs[0].shape);
-  const bool adds = operand_at(request.inputs, 3).present(), scales = operand_at(request.inputs, 1).present(), shifts = operand_at(request.inputs, 2).present();
+  const bool adds = operand_at(request.inputs, 3).present(), scales = operand_at(request.inputs, 1).present(),
+             shifts = operand_at(request.inputs, 2).present();
   const double epsilon = static_cast<double>(request.attributes->real("epsilon", 1e-5F));
   const bool rms = request.attributes->integer("rms", 0) != 0;
   KernelDescription d = row_major_description("native.row_normalization", request, 0.8);
@@ -35,7 +36,8 @@ Descriptions describe_row_normalization(const KernelRequest& request) {
   if (adds && !mixed) d.in_place.push_back({3, 3});
   visit_rows(x, [&]<class T, class S>(const vector::RowNormalizations& same) {
     d.make = [=, run = (mixed ? loops_beside_float(y) : same).forward[adds]] {
-      const std::vector<S> ones(static_cast<std::size_t>(scales ? 0 : all.n), S(1)), zeros(static_cast<std::size_t>(shifts ? 0 : all.n), S(0));
+      const std::vector<S> ones(static_cast<std::size_t>(scales ? 0 : all.n), S(1)),
+          zeros(static_cast<std::size_t>(shifts ? 0 : all.n), S(0));
       return make_kernel([=](const Memory& m) {
         parallel(all.parts, [&](int k) {
           const Range r = part_of(all.rows, k, all.parts);
@@ -64,7 +66,8 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request) {
   if (operand_at(request.inputs, 6).present()) return {};
   const Rows all(request, request.inputs[0].shape);
   const bool adds = operand_at(request.inputs, 5).present(), scales = request.inputs[2].present();
-  const bool wants_scale = operand_at(request.outputs, 1).present(), wants_bias = operand_at(request.outputs, 2).present(), sums = wants_scale || wants_bias;
+  const bool wants_scale = operand_at(request.outputs, 1).present(), wants_bias = operand_at(request.outputs, 2).present(),
+             sums = wants_scale || wants_bias;
   const bool rms = request.attributes->integer("rms", 0) != 0;
   KernelDescription d = row_major_description("native.row_normalization_backward", request, 0.8);
   const DType dy = request.inputs[0].dtype, x = request.inputs[1].dtype;

@@ -55,7 +55,8 @@ void sample_backward_data(const Sizes& s, const T* dy, const std::int64_t* index
     for (std::int64_t k = b * s.places * s.taps; k < (b + 1) * s.places * s.taps; ++k) {
       if (!inside(index[k], s.rows)) continue;
       const std::int64_t row = b * s.rows + index[k];
-      if (row >= rows.begin && row < rows.end && weight[k] != 0) add_row(dy + k / s.taps * s.channels, sums + row * s.channels, weight[k], s.channels);
+      if (row >= rows.begin && row < rows.end && weight[k] != 0)
+        add_row(dy + k / s.taps * s.channels, sums + row * s.channels, weight[k], s.channels);
     }
   if constexpr (!std::is_same_v<T, Sum<T>>)
     for (std::int64_t i = rows.begin * s.channels; i < rows.end * s.channels; ++i) dx[i] = number_as<T>(sums[i]);
@@ -79,7 +80,8 @@ void sample_backward_weights(const Sizes& s, const T* x, const T* dy, const std:
 }
 
 int parts_of(const Sizes& s, std::int64_t items, int threads) {
-  return static_cast<int>(std::clamp<std::int64_t>(threads_for(s.batch * s.places * s.taps * std::max<std::int64_t>(1, s.channels), threads), 1, std::max<std::int64_t>(1, items)));
+  return static_cast<int>(std::clamp<std::int64_t>(
+      threads_for(s.batch * s.places * s.taps * std::max<std::int64_t>(1, s.channels), threads), 1, std::max<std::int64_t>(1, items)));
 }
 
 }  // namespace
@@ -92,7 +94,8 @@ Descriptions describe_sample_rows(const KernelRequest& request) {
     d.workspace = parts * s.channels * static_cast<std::int64_t>(sizeof(Sum<T>));
     d.make = make_kernel([=](const Memory& m) {
       parallel(parts, [&](int k) {
-        sample<T>(s, m.in<T>(0), m.in<std::int64_t>(1), m.in<Sum<T>>(2), m.out<T>(0), part_of(s.batch * s.places, k, parts), reinterpret_cast<Sum<T>*>(m.workspace) + k * s.channels);
+        sample<T>(s, m.in<T>(0), m.in<std::int64_t>(1), m.in<Sum<T>>(2), m.out<T>(0), part_of(s.batch * s.places, k, parts),
+                  reinterpret_cast<Sum<T>*>(m.workspace) + k * s.channels);
       });
     });
   });
@@ -108,7 +111,10 @@ Descriptions describe_sample_rows_backward_data(const KernelRequest& request) {
     if (!in_place) d.workspace = s.batch * s.rows * s.channels * static_cast<std::int64_t>(sizeof(Sum<T>));
     d.make = make_kernel([=](const Memory& m) {
       auto* const sums = in_place ? m.out<Sum<T>>(0) : reinterpret_cast<Sum<T>*>(m.workspace);
-      parallel(parts, [&](int k) { sample_backward_data<T>(s, m.in<T>(0), m.in<std::int64_t>(1), m.in<Sum<T>>(2), sums, m.out<T>(0), part_of(s.batch * s.rows, k, parts)); });
+      parallel(parts, [&](int k) {
+        sample_backward_data<T>(s, m.in<T>(0), m.in<std::int64_t>(1), m.in<Sum<T>>(2), sums, m.out<T>(0),
+                                part_of(s.batch * s.rows, k, parts));
+      });
     });
   });
   return d.make ? Descriptions{d} : Descriptions{};
@@ -120,7 +126,10 @@ Descriptions describe_sample_rows_backward_weights(const KernelRequest& request)
   const int parts = parts_of(s, s.batch * s.places, request.options.threads);
   visit_floats(request.inputs[0].dtype, [&]<class T>() {
     d.make = make_kernel([=](const Memory& m) {
-      parallel(parts, [&](int k) { sample_backward_weights<T>(s, m.in<T>(0), m.in<T>(1), m.in<std::int64_t>(2), m.out<Sum<T>>(0), part_of(s.batch * s.places, k, parts)); });
+      parallel(parts, [&](int k) {
+        sample_backward_weights<T>(s, m.in<T>(0), m.in<T>(1), m.in<std::int64_t>(2), m.out<Sum<T>>(0),
+                                   part_of(s.batch * s.places, k, parts));
+      });
     });
   });
   return d.make ? Descriptions{d} : Descriptions{};

@@ -27,7 +27,8 @@ void write_rows(const Rows& r, const Memory& m, const std::int64_t* targets, con
       if (by_rows)
         std::copy(x + rows.begin * r.inner, x + rows.end * r.inner, y + rows.begin * r.inner);
       else
-        for (std::int64_t row = 0; row < r.rows; ++row) std::copy(x + row * r.inner + columns.begin, x + row * r.inner + columns.end, y + row * r.inner + columns.begin);
+        for (std::int64_t row = 0; row < r.rows; ++row)
+          std::copy(x + row * r.inner + columns.begin, x + row * r.inner + columns.end, y + row * r.inner + columns.begin);
     }
     for (std::int64_t i = 0; i < r.count; ++i) {
       if (targets[i] < rows.begin || targets[i] >= rows.end) continue;

@@ -38,13 +38,15 @@ Descriptions describe_softmax(const KernelRequest& request) {
       parallel(parts, [&](int part) {
         if (inner == 1) {
           const Range range = part_of(lines, part, parts);
-          for (std::int64_t line = range.begin; line < range.end; ++line) softmax_row(v, m.in<T>(0) + line * size, m.out<T>(0) + line * size, size, log);
+          for (std::int64_t line = range.begin; line < range.end; ++line)
+            softmax_row(v, m.in<T>(0) + line * size, m.out<T>(0) + line * size, size, log);
           return;
         }
         const Range range = part_of(groups, part, parts);
         for (std::int64_t block = range.begin; block < range.end; ++block) {
           const std::int64_t first = block / blocks * size * inner + block % blocks * columns;
-          v.softmax_of_columns(m.in<T>(0) + first, m.out<T>(0) + first, std::min(columns, inner - block % blocks * columns), size, inner, log);
+          v.softmax_of_columns(m.in<T>(0) + first, m.out<T>(0) + first, std::min(columns, inner - block % blocks * columns), size, inner,
+                               log);
         }
       });
     });

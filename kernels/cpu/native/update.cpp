@@ -63,13 +63,20 @@ class UpdateKernel final : public Kernel {
       for (std::size_t k = 0; k < out; ++k) {
         const std::byte* const from = inputs[1 + t * in + (k == 0 ? 0 : k + 1)];
         const bool is_copy = numbers_.copies && k + 1 == out;
-        if (from != outputs[t * out + k]) moved_.push_back({from, outputs[t * out + k], size * static_cast<std::int64_t>(is_copy ? sizeof(std::uint16_t) : sizeof(T))});
+        if (from != outputs[t * out + k])
+          moved_.push_back({from, outputs[t * out + k], size * static_cast<std::int64_t>(is_copy ? sizeof(std::uint16_t) : sizeof(T))});
       }
       const std::byte* const g = inputs[1 + t * in + 1];
       const bool narrow = tensors_[t].narrow;
       const std::int64_t gradient_size = narrow ? sizeof(std::uint16_t) : sizeof(T);
       for (std::int64_t i = 0; i < size; i += piece) {
-        Piece p{.part = {.w = kept(0) + i, .g = g + i * gradient_size, .narrow = narrow, .copy = nullptr, .state = {}, .n = std::min(piece, size - i)}, .tensor = t};
+        Piece p{.part = {.w = kept(0) + i,
+                         .g = g + i * gradient_size,
+                         .narrow = narrow,
+                         .copy = nullptr,
+                         .state = {},
+                         .n = std::min(piece, size - i)},
+                .tensor = t};
         p.gradient = p.part.g;
         p.narrow = narrow;
         std::size_t k = 1;
@@ -91,7 +98,8 @@ class UpdateKernel final : public Kernel {
   void run(StreamHandle) override {
     for (const Moved& c : moved_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
     const StepScalars& s = *scalars_;
-    if (numbers_.accumulate) each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.narrow, p.part.n, 1, s.fresh != 0); });
+    if (numbers_.accumulate)
+      each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.narrow, p.part.n, 1, s.fresh != 0); });
     if ((s.hold != 0 || s.skip != 0) && !numbers_.always) return;
     const auto kind = static_cast<std::size_t>(numbers_.kind);
     std::fill(factors_.begin(), factors_.end(), factors_of(numbers_, s));

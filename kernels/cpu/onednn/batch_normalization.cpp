@@ -13,7 +13,8 @@ bool supported(const KernelRequest& request) {
   const int rank = request.inputs[0].shape.rank();
   // Scale, bias and statistics are float32 whatever x is.
   const auto wide = [](const Operand& o) { return o.shape.rank() != 1 || o.layout.opaque() || o.dtype != DType::bfloat16; };
-  return float_operands(request) && request.attributes->text("activation", "Relu") == "Relu" && rank >= 2 && rank <= 5 && std::all_of(request.inputs.begin(), request.inputs.end(), wide);
+  return float_operands(request) && request.attributes->text("activation", "Relu") == "Relu" && rank >= 2 && rank <= 5 &&
+         std::all_of(request.inputs.begin(), request.inputs.end(), wide);
 }
 
 float epsilon_of(const KernelRequest& request) { return request.attributes->real("epsilon", 1e-5f); }
@@ -25,7 +26,8 @@ Flags flags_of(const KernelRequest& request) {
 
 // Flags: all but Relu's.
 void unrectify(Candidate& c, const KernelRequest& request, dnnl::prop_kind kind, const Desc& x, Flags flags) {
-  if (has_relu(*request.attributes)) c.unrectified(compat::batch_normalization(cpu_engine(), attributes(), kind, x, epsilon_of(request), flags));
+  if (has_relu(*request.attributes))
+    c.unrectified(compat::batch_normalization(cpu_engine(), attributes(), kind, x, epsilon_of(request), flags));
 }
 
 // The layout to work in: as x lies, else as the preference says.
@@ -73,12 +75,14 @@ std::vector<KernelDescription> describe_batch_normalization(const KernelRequest&
 }
 
 std::vector<KernelDescription> describe_batch_normalization_training(const KernelRequest& request) {
-  if (!supported(request) || request.inputs.size() > 3 || !request.outputs[2].present()) return {};  // no implementation adds another tensor, or takes sums
+  // no implementation adds another tensor, or takes sums
+  if (!supported(request) || request.inputs.size() > 3 || !request.outputs[2].present()) return {};
   const ThreadScope threads(request.options.threads);
   const Layout layout = layout_of(request);
   const auto x = to_desc(request.inputs[0], layout);
   if (!x) return {};
-  const auto pd = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request), flags_of(request));
+  const auto pd = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request),
+                                              flags_of(request));
   std::vector<KernelDescription> found;
   if (!pd) return found;
   Candidate c(request, "onednn.batch_normalization_training", pd);
@@ -101,7 +105,8 @@ std::vector<KernelDescription> describe_batch_normalization_backward(const Kerne
   const ThreadScope threads(request.options.threads);
   const auto x = to_desc(request.inputs[0], *layout);
   if (!x) return {};
-  const auto forward = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request), flags_of(request));
+  const auto forward = compat::batch_normalization(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, *x, epsilon_of(request),
+                                                   flags_of(request));
   if (!forward || static_cast<std::int64_t>(forward.workspace_desc().get_size()) != opaque.shape.elements()) return {};
   const auto pd = compat::batch_normalization_backward(cpu_engine(), attributes(), forward, *x, epsilon_of(request), flags_of(request));
   std::vector<KernelDescription> found;

@@ -41,7 +41,9 @@ inline constexpr int arg_diff_scale = DNNL_ARG_DIFF_SCALE_SHIFT, arg_diff_shift 
 #else
 inline constexpr bool scale_and_shift_are_joined = false;
 inline constexpr bool padding_may_be_left = false;
-inline dnnl::normalization_flags use_scale_and_shift() { return dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift; }
+inline dnnl::normalization_flags use_scale_and_shift() {
+  return dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
+}
 inline constexpr int arg_scale = DNNL_ARG_SCALE, arg_shift = DNNL_ARG_SHIFT;
 inline constexpr int arg_diff_scale = DNNL_ARG_DIFF_SCALE, arg_diff_shift = DNNL_ARG_DIFF_SHIFT;
 #endif
@@ -159,7 +161,8 @@ auto describe_backward(const dnnl::engine& engine, const dnnl::primitive_attr& a
     return [&](dnnl::algorithm algorithm, const Desc& dx, const Desc& dy, const Dims& strides, const Dims& kernel,
                const Dims& dilations, const Dims& begin, const Dims& end) -> dnnl::primitive_desc_base {
       if (hint.is_dilated)
-        return describe_backward_2<dnnl::pooling_v2_backward>(engine, attr, hint.dilated, algorithm, dx, dy, strides, kernel, dilations, begin, end);
+        return describe_backward_2<dnnl::pooling_v2_backward>(engine, attr, hint.dilated, algorithm, dx, dy, strides, kernel, dilations,
+                                                              begin, end);
       return describe_backward_2<dnnl::pooling_backward>(engine, attr, hint.plain, algorithm, dx, dy, strides, kernel, begin, end);
     }(args...);
   } else {

@@ -26,8 +26,16 @@ struct Problem {
   Dims dilations;      // oneDNN counts from 0
 };
 
-Problem problem_of(const KernelRequest& request, Direction direction, const Operand& x, const Operand& w, const Operand& b, const Operand& y, bool transposed) {
-  Problem p{direction, x, w, b, y, {w.shape, request.attributes->integer("group", 1), transposed, w.dtype}, window_of(*request.attributes, w.shape), {}};
+Problem problem_of(const KernelRequest& request, Direction direction, const Operand& x, const Operand& w, const Operand& b,
+                   const Operand& y, bool transposed) {
+  Problem p{direction,
+            x,
+            w,
+            b,
+            y,
+            {w.shape, request.attributes->integer("group", 1), transposed, w.dtype},
+            window_of(*request.attributes, w.shape),
+            {}};
   for (const auto d : p.window.dilations) p.dilations.push_back(d - 1);
   return p;
 }
@@ -68,7 +76,9 @@ std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
 }
 
 // Share of whole blocks when `size` is taken `block` at a time.
-double filled(std::int64_t size, std::int64_t block) { return static_cast<double>(size) / static_cast<double>((size + block - 1) / block * block); }
+double filled(std::int64_t size, std::int64_t block) {
+  return static_cast<double>(size) / static_cast<double>((size + block - 1) / block * block);
+}
 
 // A guess of the share of the peak, until it is timed; from measurements on AVX-512. Winograd counts the operations it
 // saves; its tiles are 4×4 outputs, and the transform of the filter is paid off over all tiles. Channels last, the
@@ -134,7 +144,8 @@ auto forward_hint(const Problem& p, dnnl::algorithm algorithm, const Descs& d) {
 
 std::vector<KernelDescription> describe_convolution(const KernelRequest& request) {
   const auto& in = request.inputs;
-  if (!supported(request, in[0].shape) || in.size() > 3 || request.outputs.size() > 1) return {};  // no implementation normalizes what it reads or sums what it writes
+  // no implementation normalizes what it reads or sums what it writes
+  if (!supported(request, in[0].shape) || in.size() > 3 || request.outputs.size() > 1) return {};
   const Problem p = problem_of(request, Direction::forward, in[0], in[1], operand_at(in, 2), request.outputs[0], false);
   return attempts(
       request, p, "onednn.convolution",

@@ -30,7 +30,8 @@ std::optional<Descs> descs_of(const Problem& p, const Choice& c) {
 }
 
 template <class Make, class Fill>
-std::vector<KernelDescription> attempts(const KernelRequest& request, const Problem& p, const std::string& kernel, Make&& make, Fill&& fill) {
+std::vector<KernelDescription> attempts(const KernelRequest& request, const Problem& p, const std::string& kernel, Make&& make,
+                                        Fill&& fill) {
   if (!float_operands(request) || p.x.shape.rank() < 2 || p.x.shape.rank() > 5) return {};
   const ThreadScope threads(request.options.threads);
   const Layout rows = Layout::row_major(2);
@@ -38,7 +39,11 @@ std::vector<KernelDescription> attempts(const KernelRequest& request, const Prob
   std::vector<KernelDescription> found;
   std::vector<Choice> tried;
   // As asked; with the filter of its choice; and with all of its choice.
-  for (const Choice& choice : {Choice{p.x.layout, p.w.layout, p.y.layout}, {p.x.layout, {}, p.y.layout}, {p.x.layout, {}, rows}, {{}, p.w.layout, {}}, {{}, {}, {}}}) {
+  for (const Choice& choice : {Choice{p.x.layout, p.w.layout, p.y.layout},
+                               {p.x.layout, {}, p.y.layout},
+                               {p.x.layout, {}, rows},
+                               {{}, p.w.layout, {}},
+                               {{}, {}, {}}}) {
     if (std::find(tried.begin(), tried.end(), choice) != tried.end()) continue;
     if (!tried.empty() && is_replay(request)) break;
     tried.push_back(choice);
@@ -64,7 +69,8 @@ void add_product(const KernelRequest& request, const Problem& p, std::vector<Ker
   std::rotate(tag.axes.begin(), tag.axes.end() - 1, tag.axes.end());
   const std::int64_t samples = p.y.shape[0], outputs = p.y.shape[1], features = p.w.shape.elements() / outputs;
   const auto type = data_type_of(p.x.dtype);
-  const Desc dy({samples, outputs}, type, Dims{outputs, 1}), w({outputs, features}, type, Dims{1, outputs}), dx({samples, features}, type, Dims{features, 1});
+  const Desc dy({samples, outputs}, type, Dims{outputs, 1}), w({outputs, features}, type, Dims{1, outputs}),
+      dx({samples, features}, type, Dims{features, 1});
   const ThreadScope threads(request.options.threads);
   const auto pd = compat::describe<dnnl::matmul>(cpu_engine(), attributes(), dy, w, Desc(), dx);
   if (!pd) return;
@@ -76,7 +82,8 @@ void add_product(const KernelRequest& request, const Problem& p, std::vector<Ker
 }
 
 auto forward_hint(const Descs& d) {
-  return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, d.x, d.w, Desc(), d.y);
+  return compat::describe<dnnl::inner_product_forward>(cpu_engine(), attributes(), dnnl::prop_kind::forward_training, d.x, d.w, Desc(),
+                                                       d.y);
 }
 
 }  // namespace

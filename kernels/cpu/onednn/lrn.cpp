@@ -8,7 +8,8 @@ using dnnl::prop_kind;
 
 auto forward_of(const KernelRequest& request, prop_kind kind, const Desc& x) {
   const Attributes& a = *request.attributes;
-  return compat::lrn(cpu_engine(), attributes(), kind, x, a.integer("size"), a.real("alpha", 1e-4f), a.real("beta", 0.75f), a.real("bias", 1.f));
+  return compat::lrn(cpu_engine(), attributes(), kind, x, a.integer("size"), a.real("alpha", 1e-4f), a.real("beta", 0.75f),
+                     a.real("bias", 1.f));
 }
 
 // oneDNN centres the window; ONNX's is centred too only where its size is odd.
@@ -50,8 +51,8 @@ std::vector<KernelDescription> describe_lrn_backward(const KernelRequest& reques
   const auto hint = forward_of(request, prop_kind::forward_training, *desc);
   if (!hint || static_cast<std::int64_t>(hint.workspace_desc().get_size()) != opaque.shape.elements()) return {};
   const Attributes& a = *request.attributes;
-  const auto pd = compat::lrn_backward(cpu_engine(), attributes(), hint, *desc, a.integer("size"), a.real("alpha", 1e-4f), a.real("beta", 0.75f),
-                                       a.real("bias", 1.f));
+  const auto pd = compat::lrn_backward(cpu_engine(), attributes(), hint, *desc, a.integer("size"), a.real("alpha", 1e-4f),
+                                       a.real("beta", 0.75f), a.real("bias", 1.f));
   std::vector<KernelDescription> found;
   if (!pd) return found;
   Candidate c(request, "onednn.lrn_backward", pd);

@@ -74,19 +74,22 @@ Repair nan_of_windows(const Problem& p, const Layout& layout) {
     };
     const int rank = p.x.shape.rank();
     const native::Windows windows(p.x.shape, p.y.shape, p.window);
-    const auto from = offsets_of(p.x, 2, rank), to = offsets_of(p.y, 2, rank), x_channels = offsets_of(p.x, 0, 2), y_channels = offsets_of(p.y, 0, 2);
+    const auto from = offsets_of(p.x, 2, rank), to = offsets_of(p.y, 2, rank), x_channels = offsets_of(p.x, 0, 2),
+               y_channels = offsets_of(p.y, 0, 2);
     for (std::size_t c = 0; c < x_channels.size(); ++c) {
       const T* const x = reinterpret_cast<const T*>(in) + x_channels[c];
       T* const y = reinterpret_cast<T*>(out) + y_channels[c];
       for (std::int64_t o = 0; o < windows.outputs(); ++o)
         for (std::int64_t tap = 0; tap < windows.taps(); ++tap)
-          if (const std::int64_t place = windows.place(o, tap); place >= 0 && std::isnan(number_as<float>(x[from[static_cast<std::size_t>(place)]])))
+          if (const std::int64_t place = windows.place(o, tap);
+              place >= 0 && std::isnan(number_as<float>(x[from[static_cast<std::size_t>(place)]])))
             y[to[static_cast<std::size_t>(o)]] = x[from[static_cast<std::size_t>(place)]];
     }
   };
 }
 
-std::vector<KernelDescription> forward(const KernelRequest& request, const std::string& kernel, const Problem& p, prop_kind kind, algorithm a) {
+std::vector<KernelDescription> forward(const KernelRequest& request, const std::string& kernel, const Problem& p, prop_kind kind,
+                                       algorithm a) {
   const ThreadScope threads(request.options.threads);
   std::vector<KernelDescription> found;
   for (const Layout& layout : layouts(request, request.inputs[0])) {
@@ -99,7 +102,8 @@ std::vector<KernelDescription> forward(const KernelRequest& request, const std::
     c.output(0, DNNL_ARG_DST, pd.dst_desc());
     if (kind == prop_kind::forward_training && a == algorithm::pooling_max)
       c.opaque_output(1, DNNL_ARG_WORKSPACE, pd.workspace_desc(), layout);
-    if (a == algorithm::pooling_max) c.repaired_by(p.x.dtype == DType::float32 ? nan_of_windows<float>(p, layout) : nan_of_windows<BFloat16>(p, layout));
+    if (a == algorithm::pooling_max)
+      c.repaired_by(p.x.dtype == DType::float32 ? nan_of_windows<float>(p, layout) : nan_of_windows<BFloat16>(p, layout));
     std::move(c).add_to(found);
   }
   return found;

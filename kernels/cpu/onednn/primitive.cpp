@@ -57,7 +57,9 @@ Layout preferred_layout(int rank, const KernelOptions& options) {
   return tag.layout();
 }
 
-bool is_reference(const dnnl::primitive_desc_base& pd) { return std::string_view(pd.impl_info_str()).find("ref") != std::string_view::npos; }
+bool is_reference(const dnnl::primitive_desc_base& pd) {
+  return std::string_view(pd.impl_info_str()).find("ref") != std::string_view::npos;
+}
 
 bool countable(const KernelRequest& request) {
   for (const auto* operands : {&request.inputs, &request.outputs})
@@ -73,12 +75,14 @@ bool countable(const KernelRequest& request) {
 
 bool has_16_bit(const KernelRequest& request) {
   const auto narrow = [](const Operand& o) { return is_16_bit(o.dtype); };
-  return std::any_of(request.inputs.begin(), request.inputs.end(), narrow) || std::any_of(request.outputs.begin(), request.outputs.end(), narrow);
+  return std::any_of(request.inputs.begin(), request.inputs.end(), narrow) ||
+         std::any_of(request.outputs.begin(), request.outputs.end(), narrow);
 }
 
 bool is_replay(const KernelRequest& request) {
   const auto known = [](const Operand& o) { return !o.present() || !o.layout.any(); };
-  return !request.kernel.empty() && std::all_of(request.inputs.begin(), request.inputs.end(), known) && std::all_of(request.outputs.begin(), request.outputs.end(), known);
+  return !request.kernel.empty() && std::all_of(request.inputs.begin(), request.inputs.end(), known) &&
+         std::all_of(request.outputs.begin(), request.outputs.end(), known);
 }
 
 double speed_of(const KernelRequest& request) { return has_16_bit(request) ? 2 : 1; }
@@ -116,12 +120,17 @@ struct Compiled {
   // than that one needs, it would write past its end.
   Compiled(const dnnl::primitive_desc_base& pd, const std::string& kernel) : primitive(pd.get()), scratchpad(pd.scratchpad_desc()) {
     const_dnnl_primitive_desc_t made = nullptr;
-    if (dnnl_primitive_get_primitive_desc(primitive.get(), &made) != dnnl_success) fail(ExitCode::device, "kernel ", kernel, ": oneDNN does not tell what it has made");
-    const std::size_t needs = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)), has = scratchpad.get_size();
-    if (needs > has) fail(ExitCode::device, "kernel ", kernel, ": what oneDNN has made needs ", needs, " bytes of scratch memory, it was described with ", has);
+    if (dnnl_primitive_get_primitive_desc(primitive.get(), &made) != dnnl_success)
+      fail(ExitCode::device, "kernel ", kernel, ": oneDNN does not tell what it has made");
+    const std::size_t needs = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)),
+                      has = scratchpad.get_size();
+    if (needs > has)
+      fail(ExitCode::device, "kernel ", kernel, ": what oneDNN has made needs ", needs, " bytes of scratch memory, it was described with ",
+           has);
   }
   void run(const dnnl::stream& stream, const std::vector<dnnl_exec_arg_t>& arguments) const {
-    const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
     if (status != dnnl_success) fail(ExitCode::device, "oneDNN: running a primitive gave status ", static_cast<int>(status));
   }
 };
@@ -149,7 +158,8 @@ bool met_invalid(int team) {
 // Holds the primitive, its memory objects and the argument list that every run passes.
 class PrimitiveKernel final : public Kernel {
  public:
-  explicit PrimitiveKernel(const Candidate& candidate) : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), stream_(cpu_engine()) {
+  explicit PrimitiveKernel(const Candidate& candidate)
+      : implementation_(candidate.pd_.impl_info_str()), arguments_(candidate.arguments_), stream_(cpu_engine()) {
     const ThreadScope scope(candidate.threads_);
     primitive_ = Compiled(candidate.pd_, candidate.description_.kernel);
     if (candidate.unrectified_) plain_ = Compiled(candidate.unrectified_, candidate.description_.kernel);
@@ -259,7 +269,8 @@ namespace {
 // One memory has several names, where axes of one may stand anywhere: what was asked for keeps its own.
 void lay_out(Operand& operand, const Layout& layout) {
   const Layout& asked = operand.layout;
-  if (asked.any() || asked.opaque() || layout.opaque() || !same_memory(operand.shape, asked, operand.shape, layout)) operand.layout = layout;
+  if (asked.any() || asked.opaque() || layout.opaque() || !same_memory(operand.shape, asked, operand.shape, layout))
+    operand.layout = layout;
 }
 
 }  // namespace

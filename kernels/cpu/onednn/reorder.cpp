@@ -3,8 +3,8 @@
 
 namespace tandem::onednn {
 
-std::vector<KernelDescription> describe_copy(const KernelRequest& request, const std::string& kernel, const Desc& from, const Layout& from_layout, const Desc& to,
-                                             const Layout& to_layout) {
+std::vector<KernelDescription> describe_copy(const KernelRequest& request, const std::string& kernel, const Desc& from,
+                                             const Layout& from_layout, const Desc& to, const Layout& to_layout) {
   const ThreadScope threads(request.options.threads);
   const dnnl::primitive_desc_base pd = compat::or_empty(
       [&] { return dnnl::reorder::primitive_desc(cpu_engine(), from, cpu_engine(), to, attributes(), true); });

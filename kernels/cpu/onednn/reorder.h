@@ -4,7 +4,7 @@
 
 namespace tandem::onednn {
 
-std::vector<KernelDescription> describe_copy(const KernelRequest& request, const std::string& kernel, const Desc& from, const Layout& from_layout, const Desc& to,
-                                             const Layout& to_layout);
+std::vector<KernelDescription> describe_copy(const KernelRequest& request, const std::string& kernel, const Desc& from,
+                                             const Layout& from_layout, const Desc& to, const Layout& to_layout);
 
 }  // namespace tandem::onednn

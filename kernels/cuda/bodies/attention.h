@@ -39,7 +39,8 @@ struct HeadScores {
   std::int64_t mask, first;     // of query 0 and key 0: in the mask, and its number among random ones
   std::uint32_t step[2], key[2];
 
-  TANDEM_DEVICE HeadScores(const AttentionProblem& problem, std::int64_t b, std::int64_t h) : p(problem), mask(b * p.mask_sample + h * p.mask_head), first(0), step{}, key{} {
+  TANDEM_DEVICE HeadScores(const AttentionProblem& problem, std::int64_t b, std::int64_t h)
+      : p(problem), mask(b * p.mask_sample + h * p.mask_head), first(0), step{}, key{} {
     if (!p.random) return;
     first = ((p.random[2] * p.inner + b) * p.H + h) * p.S * p.T;
     const auto seed = static_cast<std::uint64_t>(p.random[0]), number = static_cast<std::uint64_t>(p.random[1]);
@@ -72,7 +73,8 @@ struct HeadScores {
 
 // Rows [first, first + rows) of `n`, of `width` elements, to shared memory; zeros behind both.
 template <class T, int rows, int columns, int threads, class Thread>
-TANDEM_DEVICE void load_tile(const Thread& t, T* to, const T* from, std::int64_t stride, std::int32_t first, std::int32_t n, std::int32_t width, bool wide) {
+TANDEM_DEVICE void load_tile(const Thread& t, T* to, const T* from, std::int64_t stride, std::int32_t first, std::int32_t n,
+                             std::int32_t width, bool wide) {
   constexpr int pack = full_pack<T>, packs = columns / pack, length = columns + row_padding<T>;
   for (int i = t.thread(); i < rows * packs; i += threads) {
     const int row = i / packs, column = i % packs * pack;
@@ -230,7 +232,8 @@ struct AttentionGradientBody {
     T* const scratch = t.template shared<T, rows * score_length, 4>() + warp_row * score_length;
     const std::int32_t n_rows = of_keys ? p.T : p.S, n_columns = of_keys ? p.S : p.T, heads = of_keys ? p.key_heads() : p.H;
     const std::int32_t blocks = (n_rows + rows - 1) / rows, first = static_cast<std::int32_t>(t.block() % blocks) * rows;
-    const auto head = static_cast<std::int32_t>(t.block() / blocks), b = head / heads, own_head = head % heads, key_head = of_keys ? own_head : own_head / p.shared;
+    const auto head = static_cast<std::int32_t>(t.block() / blocks), b = head / heads, own_head = head % heads,
+               key_head = of_keys ? own_head : own_head / p.shared;
     const WarpLane lane(t);
     const std::int32_t row = first + warp_row + lane.row;
     const auto load_queries = [&](T* to_q, T* to_dy, std::int32_t h, std::int32_t at, auto count) {
@@ -267,7 +270,8 @@ struct AttentionGradientBody {
         for (int n = 0; n < score_tiles; ++n)
           TANDEM_UNROLL(unroll)
           for (int e = 0; e < 4; ++e) {
-            const std::int32_t r = row + e / 2 * 8, other = column + 8 * n + lane.column + e % 2, i = of_keys ? other : r, j = of_keys ? r : other;
+            const std::int32_t r = row + e / 2 * 8, other = column + 8 * n + lane.column + e % 2, i = of_keys ? other : r,
+                               j = of_keys ? r : other;
             const float sum = i < p.S ? log_sum[queries_at + i] : INFINITY;
             if (sum == INFINITY || j >= p.T) {  // a row of zeros, or none
               s[n][e] = d[n][e] = 0;

@@ -25,7 +25,8 @@ struct VarianceBody {
   }
 };
 
-// Statistics of each channel from sums of its numbers and of their squares over `count` numbers, and what they make of x: x · factor + shift.
+// Statistics of each channel from sums of its numbers and of their squares over `count` numbers, and what they make of x: x · factor +
+// shift.
 template <class T, class S>
 struct SummedStatisticsBody {
   static constexpr int threads = 128;
@@ -41,7 +42,9 @@ struct SummedStatisticsBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const std::int64_t c = t.block() * threads + t.thread();
     if (c >= channels) return;
-    const S m = sum[c] / static_cast<S>(count), difference = squares[c] / static_cast<S>(count) - m * m, v = difference > S(0) ? difference : S(0);  // rounding may leave less than nothing
+    // rounding may leave less than nothing
+    const S m = sum[c] / static_cast<S>(count), difference = squares[c] / static_cast<S>(count) - m * m,
+            v = difference > S(0) ? difference : S(0);
     mean[c] = m;
     if (variance) variance[c] = v;
     inverse_deviation[c] = S(1) / sqrt(v + static_cast<S>(epsilon));
@@ -234,8 +237,8 @@ struct NormGradientBody {
   }
 };
 
-// running' = momentum · running + share · value, of many statistics at once, share being 1 − momentum, or n/(n − 1) times that. Where `inverse` says so value is
-// 1 / given² − ε: the variance, of 1/√(variance + ε).
+// running' = momentum · running + share · value, of many statistics at once, share being 1 − momentum, or n/(n − 1) times that. Where
+// `inverse` says so value is 1 / given² − ε: the variance, of 1/√(variance + ε).
 template <class T>
 struct RunningBody {
   static constexpr int threads = 256;

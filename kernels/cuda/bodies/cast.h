@@ -7,7 +7,21 @@
 namespace tandem::cuda {
 
 // The types that Cast knows, as ONNX numbers them; small ones are the bytes that graph/small_types.h tells, from 17 on.
-enum class Number : std::uint8_t { f32 = 1, u8 = 2, i8 = 3, u16 = 4, i16 = 5, i32 = 6, i64 = 7, boolean = 9, f16 = 10, f64 = 11, u32 = 12, u64 = 13, bf16 = 16 };
+enum class Number : std::uint8_t {
+  f32 = 1,
+  u8 = 2,
+  i8 = 3,
+  u16 = 4,
+  i16 = 5,
+  i32 = 6,
+  i64 = 7,
+  boolean = 9,
+  f16 = 10,
+  f64 = 11,
+  u32 = 12,
+  u64 = 13,
+  bf16 = 16
+};
 
 // Converts as C++ does; integers go through 64 bits, the others through double.
 struct CastBody {
@@ -51,7 +65,8 @@ struct CastBody {
   }
   template <class V>
   TANDEM_DEVICE std::uint8_t element(V v, DType t) const {
-    if (t == DType::int4 || t == DType::uint4 || t == DType::int2 || t == DType::uint2) return low_bits(v == v ? static_cast<std::int64_t>(v) : 0, t);
+    if (t == DType::int4 || t == DType::uint4 || t == DType::int2 || t == DType::uint2)
+      return low_bits(v == v ? static_cast<std::int64_t>(v) : 0, t);
     return small_of(to_odd(static_cast<double>(v)), t, rounding);
   }
   // The bits of a float32 from which a second rounding gives what a single one had.

@@ -60,7 +60,8 @@ struct MomentsBody {
 
 // What one split found of a channel.
 template <class S>
-TANDEM_DEVICE Moments<S> moments_of(const S* partial, const ChannelTiles& tiles, std::int64_t channels, std::int64_t sample, std::int64_t split, std::int64_t c) {
+TANDEM_DEVICE Moments<S> moments_of(const S* partial, const ChannelTiles& tiles, std::int64_t channels, std::int64_t sample,
+                                    std::int64_t split, std::int64_t c) {
   const S* const from = partial + (sample * tiles.splits + split) * 3 * channels + c;
   const S count = static_cast<S>(tiles.rows_of(split)), sum = from[channels];
   if (count == S(0)) return {};
@@ -97,7 +98,8 @@ struct StatisticsBody {
     const std::int64_t c = t.block() * finish_columns + t.thread() % finish_columns;
     Moments<S> m;
     if (c < channels)
-      for (std::int32_t s = t.thread() / finish_columns; s < tiles.splits; s += finish_rows) m.merge(moments_of(partial, tiles, channels, 0, s, c));
+      for (std::int32_t s = t.thread() / finish_columns; s < tiles.splits; s += finish_rows)
+        m.merge(moments_of(partial, tiles, channels, 0, s, c));
     m = merge_columns<threads>(t, finish_columns, m);
     if (t.thread() >= finish_columns || c >= channels) return;
     if (sum) {

@@ -31,7 +31,14 @@ struct ChannelTiles {
   TANDEM_DEVICE TilePlace place(const Thread& t) const {
     const std::int64_t tile = t.block() / splits % tiles;
     const int column = t.thread() % columns, row = t.thread() / columns, turn = tile_threads / columns;
-    TilePlace p{t.block() / splits / tiles, t.block() % splits, 0, std::int64_t{turn} * packs, 0, static_cast<std::int32_t>(tile) * columns + column, column, false};
+    TilePlace p{t.block() / splits / tiles,
+                t.block() % splits,
+                0,
+                std::int64_t{turn} * packs,
+                0,
+                static_cast<std::int32_t>(tile) * columns + column,
+                column,
+                false};
     p.inside = p.pack < packs;
     p.first = (p.sample * rows + p.split * share() + row) * packs + p.pack;
     if (p.inside) p.rows = (rows_of(p.split) - row + turn - 1) / turn;

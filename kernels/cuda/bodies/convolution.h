@@ -22,7 +22,8 @@ struct ConvolutionBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(c.g.output), inputs = volume(c.g.input), taps = volume(c.g.kernel), in = c.in / c.groups, out = c.out / c.groups;
+    const std::int64_t outputs = volume(c.g.output), inputs = volume(c.g.input), taps = volume(c.g.kernel), in = c.in / c.groups,
+                       out = c.out / c.groups;
     for (std::int64_t i = t.block() * threads + t.thread(); i < c.batch * outputs * c.out; i += t.blocks() * threads) {
       const std::int64_t m = i % c.out, o = i / c.out % outputs, n = i / c.out / outputs;
       const Place3 at = Place3::of(o, c.g.output);
@@ -52,7 +53,8 @@ struct ConvolutionBackwardDataBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(c.g.output), inputs = volume(c.g.input), taps = volume(c.g.kernel), in = c.in / c.groups, out = c.out / c.groups;
+    const std::int64_t outputs = volume(c.g.output), inputs = volume(c.g.input), taps = volume(c.g.kernel), in = c.in / c.groups,
+                       out = c.out / c.groups;
     for (std::int64_t i = t.block() * threads + t.thread(); i < c.batch * inputs * c.in; i += t.blocks() * threads) {
       const std::int64_t channel = i % c.in, own = i / c.in % inputs, n = i / c.in / inputs, group = channel / in;
       const Place3 at = Place3::of(own, c.g.input);
@@ -79,7 +81,8 @@ struct ConvolutionBackwardWeightsBody {
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
-    const std::int64_t outputs = volume(c.g.output), inputs = volume(c.g.input), taps = volume(c.g.kernel), in = c.in / c.groups, out = c.out / c.groups;
+    const std::int64_t outputs = volume(c.g.output), inputs = volume(c.g.input), taps = volume(c.g.kernel), in = c.in / c.groups,
+                       out = c.out / c.groups;
     for (std::int64_t i = t.block() * threads + t.thread(); i < c.out * taps * in; i += t.blocks() * threads) {
       const std::int64_t j = i % in, k = i / in % taps, m = i / in / taps;
       const Place3 tap = Place3::of(k, c.g.kernel);

@@ -93,7 +93,8 @@ struct TransposeBody {
     constexpr int stride = tile + width;
     Unit* const buffer = t.template shared<Unit, tile * stride, 0>();
     const int fast = t.thread() % lanes * width, slow = t.thread() / lanes;
-    const auto block = static_cast<std::uint32_t>(t.block()), row = block / static_cast<std::uint32_t>(tiles_b), rest = row / static_cast<std::uint32_t>(tiles_a);
+    const auto block = static_cast<std::uint32_t>(t.block()), row = block / static_cast<std::uint32_t>(tiles_b),
+               rest = row / static_cast<std::uint32_t>(tiles_a);
     const auto b0 = static_cast<std::int32_t>(block - row * tiles_b) * tile, a0 = static_cast<std::int32_t>(row - rest * tiles_a) * tile;
     std::int64_t at[2];
     outer.offsets(rest, at);
@@ -103,7 +104,8 @@ struct TransposeBody {
     for (int line = 0; line < tile; line += lines)
       TANDEM_UNROLL(unroll)
       for (int i = 0; i < tile; i += lanes * width)
-        if (a0 + fast + i < size_a && b0 + slow + line < size_b) write_at(buffer, (line + slow) * stride + fast + i, read_at<width>(from, line * x_stride_b + i));
+        if (a0 + fast + i < size_a && b0 + slow + line < size_b)
+          write_at(buffer, (line + slow) * stride + fast + i, read_at<width>(from, line * x_stride_b + i));
     t.sync();
     TANDEM_UNROLL(unroll)
     for (int line = 0; line < tile; line += lines)

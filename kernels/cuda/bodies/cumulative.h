@@ -7,7 +7,9 @@ namespace tandem::cuda {
 struct CumulativeLines {
   std::int64_t length, inner, count;
   bool exclusive, reverse;
-  TANDEM_DEVICE std::int64_t first(std::int64_t line) const { return line / inner * length * inner + line % inner + (reverse ? (length - 1) * inner : 0); }
+  TANDEM_DEVICE std::int64_t first(std::int64_t line) const {
+    return line / inner * length * inner + line % inner + (reverse ? (length - 1) * inner : 0);
+  }
   TANDEM_DEVICE std::int64_t step() const { return reverse ? -inner : inner; }
 };
 

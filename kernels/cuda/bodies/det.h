@@ -82,7 +82,8 @@ struct DetBody {
         for (std::int64_t j = i + 1; j < last; ++j) w[i] -= lu[i * n + j] * w[j];
         if (before != 0) w[i] /= lu[i * n + i];
       }
-      for (std::int64_t i = 0; i < n; ++i) dx[static_cast<std::int64_t>(rows[column]) * n + static_cast<std::int64_t>(columns[i])] = static_cast<T>(before * w[i]);
+      for (std::int64_t i = 0; i < n; ++i)
+        dx[static_cast<std::int64_t>(rows[column]) * n + static_cast<std::int64_t>(columns[i])] = static_cast<T>(before * w[i]);
     }
   }
 };

@@ -40,7 +40,8 @@ struct DropoutDraws {
   TANDEM_DEVICE std::uint64_t number(std::int64_t i) const {
     if constexpr (!runs) return static_cast<std::uint64_t>(first * rule.inside + i);
     const std::int64_t run = i / rule.inside;
-    return static_cast<std::uint64_t>((first + run % rule.samples) * rule.outside * rule.inside + run / rule.samples * rule.inside + i % rule.inside);
+    return static_cast<std::uint64_t>((first + run % rule.samples) * rule.outside * rule.inside + run / rule.samples * rule.inside +
+                                      i % rule.inside);
   }
   // The four words of elements 4·group … 4·group + 3, as the whole batch numbers them.
   TANDEM_DEVICE Philox words(std::uint64_t group) const {
@@ -89,9 +90,11 @@ struct DropoutChannelsBody {
     const DropoutDraws<false> draws(rule);
     const std::int64_t first = static_cast<std::int64_t>(draws.number(0) / 4);
     for (std::int64_t i = t.block() * threads + t.thread(); i < groups; i += t.blocks() * threads) {
-      const std::uint32_t place = channels.divide(static_cast<std::uint32_t>(i)), channel = static_cast<std::uint32_t>(i) - place * channels.divisor;
+      const std::uint32_t place = channels.divide(static_cast<std::uint32_t>(i)),
+                          channel = static_cast<std::uint32_t>(i) - place * channels.divisor;
       const std::uint32_t sample = fours.divide(place), four = place - sample * fours.divisor;
-      const Philox words = draws.words(static_cast<std::uint64_t>(first + (static_cast<std::int64_t>(sample) * channels.divisor + channel) * fours.divisor + four));
+      const Philox words = draws.words(
+          static_cast<std::uint64_t>(first + (static_cast<std::int64_t>(sample) * channels.divisor + channel) * fours.divisor + four));
       const std::int64_t at = static_cast<std::int64_t>(place) * 4 * channels.divisor + channel;
       for (int j = 0; j < 4; ++j) y[at + j * channels.divisor] = rule.apply(x[at + j * channels.divisor], words.counter[j]);
     }

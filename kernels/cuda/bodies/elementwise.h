@@ -40,7 +40,8 @@ struct ElementwiseBody {
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     // Integers compute in 64 bits.
-    using C = std::conditional_t<std::is_same_v<T, std::uint64_t>, unsigned long long, std::conditional_t<std::is_integral_v<T>, long long, Compute<T>>>;
+    using C = std::conditional_t<std::is_same_v<T, std::uint64_t>, unsigned long long,
+                                 std::conditional_t<std::is_integral_v<T>, long long, Compute<T>>>;
     for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
       C values[max_inputs + max_instructions];
       std::int64_t offsets[max_inputs];

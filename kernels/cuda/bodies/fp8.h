@@ -1,4 +1,5 @@
-// 8-bit floats with delayed scaling (graph/operators/fp8.cpp): rounding, also by columns, the largest magnitude, and the scales that follow.
+// 8-bit floats with delayed scaling (graph/operators/fp8.cpp): rounding, also by columns, the largest magnitude, and the scales that
+// follow.
 #pragma once
 #include "graph/fp8.h"
 #include "kernels/cuda/bodies/pack.h"

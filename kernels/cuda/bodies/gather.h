@@ -70,7 +70,9 @@ struct GatherSums {
     const std::int64_t piece = i / inner, outer = piece / pieces;
     return {outer, piece - outer * pieces, i - piece * inner};
   }
-  TANDEM_DEVICE std::int64_t slot(const Item& i, std::int64_t piece, bool starts) const { return ((i.outer * pieces + piece) * 2 + starts) * inner + i.pack; }
+  TANDEM_DEVICE std::int64_t slot(const Item& i, std::int64_t piece, bool starts) const {
+    return ((i.outer * pieces + piece) * 2 + starts) * inner + i.pack;
+  }
   TANDEM_DEVICE std::uint64_t row(std::int64_t k) const { return k >= 0 && k < count ? row_of(keys[k]) : no_row; }
   template <int width>
   TANDEM_DEVICE void write(const Item& i, std::uint64_t row, const Pack<C, width>& sum) const {

@@ -33,7 +33,8 @@ struct LookUpBody {
     if constexpr (shared_table) {
       T* const copy = t.template shared<T, most_shared_rows * look_up_bytes, 0>();
       TANDEM_UNROLL(unroll 1)
-      for (int i = t.thread(); i < rows * look_up_bytes / full_pack<T>; i += threads) write_pack(copy, i, read_pack<full_pack<T>>(table, i));
+      for (int i = t.thread(); i < rows * look_up_bytes / full_pack<T>; i += threads)
+        write_pack(copy, i, read_pack<full_pack<T>>(table, i));
       t.sync();
       numbers = copy;
     }

@@ -57,7 +57,8 @@ struct CrossEntropyBody {
     });
     const C all = combine_block<threads, 0>(t, top, [](C a, C b) { return larger(a, b); });
     sum = combine_block<threads, 1>(t, top == all ? sum : sum * exp(top - all), [](C a, C b) { return a + b; });
-    if (thread == 0) losses[row] = skipped ? C(0) : outside ? C(NAN) : static_cast<C>(scale) * (log(sum) - (load(logits[base + label]) - all));
+    if (thread == 0)
+      losses[row] = skipped ? C(0) : outside ? C(NAN) : static_cast<C>(scale) * (log(sum) - (load(logits[base + label]) - all));
     t.sync();  // dlogits may be the logits
     const C factor = static_cast<C>(scale) / sum;
     for_row<threads, T>(thread, base, classes, [&]<int width>(std::int64_t c, Width<width>) {
@@ -71,7 +72,8 @@ struct CrossEntropyBody {
   }
 };
 
-// The same with a weight w for every class, dense labels: losses[r] = scale · Σ w · (log Σ eˣ − x), dlogits = scale · (softmax(x) · Σ w − w).
+// The same with a weight w for every class, dense labels: losses[r] = scale · Σ w · (log Σ eˣ − x), dlogits = scale · (softmax(x) · Σ w −
+// w).
 template <class T>
 struct DenseCrossEntropyBody {
   static constexpr int threads = 128;
@@ -126,7 +128,9 @@ struct LikelihoodBody {
       const bool skipped = ignores && label == ignored, outside = !skipped && (label < 0 || label >= classes);
       const C weight = skipped ? C(0) : outside ? C(NAN) : class_weights ? load(class_weights[label]) : C(1);
       weights[i] = weight;
-      if (logp) parts[i] = skipped || outside || weight == C(0) ? weight : -weight * load(logp[(i / places * classes + label) * places + i % places]);
+      if (logp)
+        parts[i] =
+            skipped || outside || weight == C(0) ? weight : -weight * load(logp[(i / places * classes + label) * places + i % places]);
     }
   }
 };
@@ -165,7 +169,8 @@ struct LikelihoodBackwardBody {
       const std::int64_t place = i % places, c = i / places % classes, at = i / places / classes * places + place;
       const C weight = weights[at];
       C gradient = 0;
-      if (read_label(labels, wide, at) == c && weight != C(0) && weight == weight) gradient = -load(dy[each ? at : 0]) * weight / (total ? total[0] : C(1));
+      if (read_label(labels, wide, at) == c && weight != C(0) && weight == weight)
+        gradient = -load(dy[each ? at : 0]) * weight / (total ? total[0] : C(1));
       dlogp[i] = store<T>(gradient);
     }
   }

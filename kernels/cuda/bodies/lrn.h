@@ -57,7 +57,8 @@ struct LrnBackwardBody {
       C others = 0;
       for (std::int32_t k = c - g.behind < 0 ? 0 : c - g.behind; k <= c + g.before && k < g.channels; ++k)
         others += load(dy[pixel + k]) * load(y[pixel + k]) / g.sum(x + pixel, k);
-      dx[i] = store<T>(load(dy[i]) * pow(g.sum(x + pixel, c), -static_cast<C>(g.beta)) - C(2) * static_cast<C>(g.alpha_share) * static_cast<C>(g.beta) * load(x[i]) * others);
+      dx[i] = store<T>(load(dy[i]) * pow(g.sum(x + pixel, c), -static_cast<C>(g.beta)) -
+                       C(2) * static_cast<C>(g.alpha_share) * static_cast<C>(g.beta) * load(x[i]) * others);
     }
   }
 };

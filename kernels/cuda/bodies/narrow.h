@@ -10,7 +10,8 @@ enum class Narrow : std::uint8_t { bfloat16, float16 };
 template <int width, class T>
 TANDEM_DEVICE void load_narrow(Narrow type, const void* x, std::int64_t i, Pack<T, width>& to) {
   const Pack<std::uint16_t, width> from = read_at<width>(static_cast<const std::uint16_t*>(x), i);
-  for (int k = 0; k < width; ++k) to.v[k] = static_cast<T>(type == Narrow::bfloat16 ? to_float(BFloat16{from.v[k]}) : to_float(Half{from.v[k]}));
+  for (int k = 0; k < width; ++k)
+    to.v[k] = static_cast<T>(type == Narrow::bfloat16 ? to_float(BFloat16{from.v[k]}) : to_float(Half{from.v[k]}));
 }
 template <int width, class T>
 TANDEM_DEVICE void store_narrow(Narrow type, void* y, std::int64_t i, const Pack<T, width>& from) {

@@ -65,7 +65,8 @@ struct MaxPoolBody {
       if (!indices) return;
       for (int k = 0; k < width; ++k) {
         const Place3 p = Place3::of(place.v[k], g.input);
-        const std::int64_t in_plane = column_major ? (static_cast<std::int64_t>(p.at[2]) * g.input[1] + p.at[1]) * g.input[0] + p.at[0] : place.v[k];
+        const std::int64_t in_plane =
+            column_major ? (static_cast<std::int64_t>(p.at[2]) * g.input[1] + p.at[1]) * g.input[0] + p.at[0] : place.v[k];
         indices[e.number * width + k] = ((e.sample * channels + e.channel) * width + k) * inputs + in_plane;
       }
     });
@@ -104,7 +105,8 @@ struct MaxPoolBackwardBody {
 // Elements that the average at an output place divides by, along one axis.
 TANDEM_DEVICE std::int32_t averaged(const WindowGeometry& g, int d, std::int32_t output, bool include_padding) {
   const std::int32_t start = output * g.stride[d] - g.begin[d];
-  return include_padding ? taps_below(g, d, start, g.input[d] + g.end[d]) : taps_below(g, d, start, g.input[d]) - taps_below(g, d, start, 0);
+  return include_padding ? taps_below(g, d, start, g.input[d] + g.end[d])
+                         : taps_below(g, d, start, g.input[d]) - taps_below(g, d, start, 0);
 }
 
 template <class T, int width>

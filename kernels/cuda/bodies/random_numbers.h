@@ -29,7 +29,8 @@ struct RandomNumbersBody {
       const std::int64_t run = i / inside;
       const auto number = static_cast<std::uint64_t>((first + run % samples) * outside * inside + run / samples * inside + i % inside);
       const std::uint64_t group = number / 4;
-      Philox p{{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)},
+      Philox p{{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), static_cast<std::uint32_t>(step),
+                static_cast<std::uint32_t>(step >> 32)},
                {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32) ^ layer}};
       p.run();
       y[i] = uniform_number(p.counter[number % 4], T());

@@ -26,13 +26,15 @@ struct StepTile {
   static constexpr int rows = 16 * row_warps, units = 8 * octets * unit_warps, tiles = gates * octets;
   static constexpr int inner = depth * k_warps, stride = inner + row_padding<float>;
   static constexpr int packs = (rows + gates * units) * inner / 4, packs_of_thread = (packs + threads - 1) / threads;
-  static_assert(k_warps == 1 || k_warps * gates * rows * units <= (rows + gates * units) * stride, "the parts of sums lie where the operands lay");
+  static_assert(k_warps == 1 || k_warps * gates * rows * units <= (rows + gates * units) * stride,
+                "the parts of sums lie where the operands lay");
 
   // f(sample, unit, sums): of the tile whose first these are, a thread's part of the samples below B and the units below H.
   template <class Thread, class F>
   TANDEM_DEVICE static void each(const Thread& t, const StepProduct& p, int direction, int first_row, int first_unit, int B, int H, F&& f) {
     float* const memory = t.template shared<float, (rows + gates * units) * stride, 0>();
-    const int warp = t.thread() / 32, row_warp = warp % row_warps, unit_warp = warp / row_warps % unit_warps, k_warp = warp / (row_warps * unit_warps);
+    const int warp = t.thread() / 32, row_warp = warp % row_warps, unit_warp = warp / row_warps % unit_warps,
+              k_warp = warp / (row_warps * unit_warps);
     const int first_of_row = t.thread() % (inner / 4) * 4;  // threads is a multiple of inner / 4: the same in all packs of a thread
     const float* from[packs_of_thread];
     TANDEM_UNROLL(unroll)
@@ -42,7 +44,8 @@ struct StepTile {
       if (j < 0)
         from[i] = first_row + row < B ? p.a[direction] + (first_row + row) * p.a_row : nullptr;
       else
-        from[i] = i * threads + t.thread() < packs && unit < H ? p.w[direction] + (static_cast<std::int64_t>(gate) * H + unit) * p.w_row : nullptr;
+        from[i] = i * threads + t.thread() < packs && unit < H ? p.w[direction] + (static_cast<std::int64_t>(gate) * H + unit) * p.w_row
+                                                               : nullptr;
     }
     Pack<float, 4> next[packs_of_thread];
     const auto fetch = [&](int k) {
@@ -69,7 +72,8 @@ struct StepTile {
       }
       t.sync();
       if (k + inner < p.inner) fetch(k + inner + first_of_row);
-      multiply_rows<float, tiles, depth>(t, c, memory + row_warp * 16 * stride + k_warp * depth, stride, memory + (rows + unit_warp * 8 * tiles) * stride + k_warp * depth, stride);
+      multiply_rows<float, tiles, depth>(t, c, memory + row_warp * 16 * stride + k_warp * depth, stride,
+                                         memory + (rows + unit_warp * 8 * tiles) * stride + k_warp * depth, stride);
       t.sync();
     }
     const WarpLane lane(t);
@@ -162,7 +166,8 @@ struct RecurrentBody {
         if (past) {
           save(0, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F);
         } else {
-          const float i = logistic(p[0] + sums[0]), o = logistic(p[H] + sums[1]), f = logistic(p[2 * H] + sums[2]), g = tanhf(p[3 * H] + sums[3]);
+          const float i = logistic(p[0] + sums[0]), o = logistic(p[H] + sums[1]), f = logistic(p[2 * H] + sums[2]),
+                      g = tanhf(p[3 * H] + sums[3]);
           c_now = f * c_before + i * g;
           now = o * tanhf(c_now);
           save(0, i, o, f, g, c_before, before);
@@ -185,7 +190,8 @@ struct RecurrentBody {
         if (past) {
           save(0, 0.0F, 0.0F, 0.0F, 0.0F, 0.0F);
         } else {
-          const float z = logistic(p[0] + sums[0]), r = logistic(p[H] + sums[1]), inner = sums[2] + one_of(bias[d], u), g = tanhf(p[2 * H] + r * inner);
+          const float z = logistic(p[0] + sums[0]), r = logistic(p[H] + sums[1]), inner = sums[2] + one_of(bias[d], u),
+                      g = tanhf(p[2 * H] + r * inner);
           now = (1 - z) * g + z * before;
           save(0, z, r, g, inner, before);
         }
@@ -246,7 +252,8 @@ struct RecurrentGradientBody {
         dc_next[d][at] = past ? dc_whole : of_c * f;
       }
       if constexpr (form == StepBack::gru || form == StepBack::gru_linear) {
-        const float z = s[0], g = s[2 * H], dz = past ? 0 : whole * (s[4 * H] - g) * z * (1 - z), dg = past ? 0 : whole * (1 - z) * (1 - g * g);
+        const float z = s[0], g = s[2 * H], dz = past ? 0 : whole * (s[4 * H] - g) * z * (1 - z),
+                    dg = past ? 0 : whole * (1 - z) * (1 - g * g);
         to[0] = dz;
         to[2 * H] = dg;
         if (!past) left = whole * z;
@@ -285,8 +292,11 @@ struct MatrixGradientBody {
     rest /= n_tiles * m_tiles;
     const int part = rest % parts, direction = rest / parts;
     const int begin = part * rows_of_part, end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
-    const int column = t.thread() % (tile / 4) * 4, row = t.thread() / (tile / 4);  // what it fetches, and the first column and row/4 of what it sums
-    const float *const from_a = a + direction * a_direction + first_m + column, *const from_b = b ? b + direction * b_direction + first_n + column : nullptr;
+    // what it fetches, and the first column and row/4 of what it sums
+    const int column = t.thread() % (tile / 4) * 4, row = t.thread() / (tile / 4);
+    const float *const from_a = a + direction * a_direction + first_m + column, *const from_b =
+                                                                                    b ? b + direction * b_direction + first_n + column
+                                                                                      : nullptr;
     Pack<float, 4> of_a, of_b;
     const auto fetch_one = [&](Pack<float, 4>& to, const float* from, std::int64_t from_row, int k, int left) {
       to = {};
@@ -324,7 +334,8 @@ struct MatrixGradientBody {
     float* const to = c + part * c_part + direction * c_direction;
     for (int x = 0; x < 4; ++x)
       for (int y = 0; y < 4; ++y)
-        if (const int i = first_m + row * 4 + x, j = first_n + column + y; i < m && j < n) to[static_cast<std::int64_t>(i) * n + j] = sums[x][y];
+        if (const int i = first_m + row * 4 + x, j = first_n + column + y; i < m && j < n)
+          to[static_cast<std::int64_t>(i) * n + j] = sums[x][y];
   }
 };
 

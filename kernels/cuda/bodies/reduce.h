@@ -16,7 +16,8 @@ TANDEM_DEVICE C reduce_identity(Reduce op) {
   if constexpr (std::is_floating_point_v<C>)
     return op == Reduce::max ? -C(INFINITY) : C(INFINITY);
   else
-    return op == Reduce::max ? static_cast<C>(std::int64_t{1} << (8 * sizeof(C) - 1)) : static_cast<C>(~(std::int64_t{1} << (8 * sizeof(C) - 1)));
+    return op == Reduce::max ? static_cast<C>(std::int64_t{1} << (8 * sizeof(C) - 1))
+                             : static_cast<C>(~(std::int64_t{1} << (8 * sizeof(C) - 1)));
 }
 template <class C>
 TANDEM_DEVICE C reduce_pair(Reduce op, C a, C b) {
@@ -75,7 +76,8 @@ struct ReductionBody {
     part[row * columns + column] = value;
     for (int half = rows / 2; half > 0; half /= 2) {
       t.sync();
-      if (row < half) part[row * columns + column] = reduce_pair<C>(op, part[row * columns + column], part[(row + half) * columns + column]);
+      if (row < half)
+        part[row * columns + column] = reduce_pair<C>(op, part[row * columns + column], part[(row + half) * columns + column]);
     }
     t.sync();
     if (row == 0 && output < outputs) {

@@ -35,13 +35,17 @@ struct ResampleBody {
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     for (std::int64_t e = t.block() * threads + t.thread(); e < elements; e += t.blocks() * threads) {
-      const std::uint32_t columns = inner.divide(static_cast<std::uint32_t>(e)), rows = second.size.divide(columns), outer = first.size.divide(rows);
+      const std::uint32_t columns = inner.divide(static_cast<std::uint32_t>(e)), rows = second.size.divide(columns),
+                          outer = first.size.divide(rows);
       const std::int32_t c = static_cast<std::int32_t>(static_cast<std::uint32_t>(e) - columns * inner.divisor);
-      const std::int32_t j = static_cast<std::int32_t>(columns - rows * second.size.divisor), i = static_cast<std::int32_t>(rows - outer * first.size.divisor);
+      const std::int32_t j = static_cast<std::int32_t>(columns - rows * second.size.divisor),
+                         i = static_cast<std::int32_t>(rows - outer * first.size.divisor);
       const std::int64_t block = static_cast<std::int64_t>(outer) * first.n;
       if constexpr (std::is_integral_v<T>) {  // one entry is moved
         const std::int32_t r = first.from(first.begin(i)), s = second.from(second.begin(j));
-        y[e] = first.has(r) && second.has(s) && first.begin(i) < first.end(i) && second.begin(j) < second.end(j) ? x[((block + r) * second.n + s) * inner.divisor + c] : T(0);
+        y[e] = first.has(r) && second.has(s) && first.begin(i) < first.end(i) && second.begin(j) < second.end(j)
+                   ? x[((block + r) * second.n + s) * inner.divisor + c]
+                   : T(0);
       } else {
         Compute<T> sum = 0;
         for (std::int32_t k = first.begin(i); k < first.end(i); ++k) {

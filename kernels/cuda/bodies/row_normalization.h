@@ -119,7 +119,8 @@ struct RowGradientBody {
     return sum;
   }
   // Of one pack: Σ g and Σ g·x̂.
-  TANDEM_DEVICE void sum(const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C& whole, C& products) const {
+  TANDEM_DEVICE void sum(const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C& whole,
+                         C& products) const {
     Pack<C, width> factor{};
     if (scale) factor = read_pack<width>(scale, column);
     for (int i = 0; i < width; ++i) {
@@ -128,7 +129,8 @@ struct RowGradientBody {
       products += g * ((load(value.v[i]) - m) * r);
     }
   }
-  TANDEM_DEVICE void finish(std::int64_t at, const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r, C whole, C products) const {
+  TANDEM_DEVICE void finish(std::int64_t at, const Pack<D, width>& gradient, const Pack<T, width>& value, std::int32_t column, C m, C r,
+                            C whole, C products) const {
     Pack<C, width> factor{};
     Pack<T, width> other{}, result;
     if (scale) factor = read_pack<width>(scale, column);
@@ -168,12 +170,14 @@ struct RowGradientBody {
             biases[k][i] += load(gradients[k].v[i]);
           }
         }
-      for (std::int32_t p = lane + reach; p < packs; p += lanes) sum(gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
+      for (std::int32_t p = lane + reach; p < packs; p += lanes)
+        sum(gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
       whole = rms ? C(0) : combine_block<lanes, 0>(t, whole, add) * share;
       products = combine_block<lanes, 1>(t, products, add) * share;
       for (int k = 0; k < kept_packs; ++k)
         if (lane + k * lanes < packs) finish(begin + lane + k * lanes, gradients[k], values[k], lane + k * lanes, m, r, whole, products);
-      for (std::int32_t p = lane + reach; p < packs; p += lanes) finish(begin + p, gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
+      for (std::int32_t p = lane + reach; p < packs; p += lanes)
+        finish(begin + p, gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
     }
     if (!partial) return;
     // The block's groups of lanes add up, one after the other, where the first of them writes.

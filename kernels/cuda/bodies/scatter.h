@@ -88,7 +88,8 @@ struct ScatterRowsBody {
       if (row == no_row || (first > 0 && row_of(keys[first - 1]) == row)) continue;
       T& to = y[static_cast<std::int64_t>(row) * inner + c];
       Compute<T> value = load(to);
-      for (std::int64_t k = first; k < count && row_of(keys[k]) == row; ++k) value = combined(value, load(updates[place_of(keys[k]) * inner + c]));
+      for (std::int64_t k = first; k < count && row_of(keys[k]) == row; ++k)
+        value = combined(value, load(updates[place_of(keys[k]) * inner + c]));
       to = store<T>(value);
     }
   }

@@ -55,7 +55,8 @@ TANDEM_DEVICE void multiply_rows(const Thread& t, float (&c)[tiles][4], const T*
     }
   } else {
     for (int k = 0; k < inner; k += 4) {
-      const Pack<T, 4> upper = *reinterpret_cast<const Pack<T, 4>*>(a + lane.row * a_stride + k), lower = *reinterpret_cast<const Pack<T, 4>*>(a + (lane.row + 8) * a_stride + k);
+      const Pack<T, 4> upper = *reinterpret_cast<const Pack<T, 4>*>(a + lane.row * a_stride + k),
+                       lower = *reinterpret_cast<const Pack<T, 4>*>(a + (lane.row + 8) * a_stride + k);
       TANDEM_UNROLL(unroll)
       for (int n = 0; n < tiles; ++n)
         TANDEM_UNROLL(unroll)
@@ -88,7 +89,8 @@ TANDEM_DEVICE void multiply_columns(const Thread& t, float (&c)[tiles][4], const
     }
   } else {
     for (int k = 0; k < inner; k += 4) {
-      const Pack<T, 4> upper = *reinterpret_cast<const Pack<T, 4>*>(a + lane.row * a_stride + k), lower = *reinterpret_cast<const Pack<T, 4>*>(a + (lane.row + 8) * a_stride + k);
+      const Pack<T, 4> upper = *reinterpret_cast<const Pack<T, 4>*>(a + lane.row * a_stride + k),
+                       lower = *reinterpret_cast<const Pack<T, 4>*>(a + (lane.row + 8) * a_stride + k);
       TANDEM_UNROLL(unroll)
       for (int e = 0; e < 4; ++e)
         TANDEM_UNROLL(unroll)

@@ -49,7 +49,8 @@ struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
   template <int width>
   TANDEM_DEVICE Pack<T, width> gradient(int k, std::int64_t i) const {
     Pack<T, width> pack = tensors[k].new_sum ? read_at<width>(tensors[k].new_sum, i) : given<width>(k, i);
-    const T share = static_cast<T>(scalars->clip) / static_cast<T>(scalars->loss_scale), factor = factors ? static_cast<T>(factors[2 * k + 1]) : T(1);
+    const T share = static_cast<T>(scalars->clip) / static_cast<T>(scalars->loss_scale),
+            factor = factors ? static_cast<T>(factors[2 * k + 1]) : T(1);
     const T bound = static_cast<T>(rule.bound);
     for (T& g : pack.v) {
       g = g * share * factor;
@@ -65,7 +66,8 @@ struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
   }
   // LAMB's step before its rate, from moments that are this step's.
   TANDEM_DEVICE T lamb(T w, T m, T v) const {
-    return m / static_cast<T>(scalars->correction1) / (sqrt(v / static_cast<T>(scalars->correction2)) + static_cast<T>(rule.epsilon)) + static_cast<T>(rule.weight_decay) * w;
+    return m / static_cast<T>(scalars->correction1) / (sqrt(v / static_cast<T>(scalars->correction2)) + static_cast<T>(rule.epsilon)) +
+           static_cast<T>(rule.weight_decay) * w;
   }
 };
 
@@ -109,7 +111,8 @@ struct MeasureBody {
     const UpdateTensor<T>& a = table.tensors[p.tensor];
     const bool stays = table.stays();
     double first = 0, second = 0;
-    const T beta1 = static_cast<T>(table.rule.beta1), beta2 = static_cast<T>(table.rule.beta2), rest1 = static_cast<T>(1 - table.rule.beta1), rest2 = static_cast<T>(1 - table.rule.beta2);
+    const T beta1 = static_cast<T>(table.rule.beta1), beta2 = static_cast<T>(table.rule.beta2),
+            rest1 = static_cast<T>(1 - table.rule.beta1), rest2 = static_cast<T>(1 - table.rule.beta2);
     table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
       Pack<T, width> w{}, step = table.template gradient<width>(p.tensor, i);
       if (what != Measured::gradient) w = read_at<width>(a.w, i);
@@ -170,7 +173,9 @@ struct TrustBody {
       return;
     }
     const bool any = first > 0 && second > 0;
-    factors[2 * k] = !any ? 1 : what == Measured::lars ? rule.trust * first / (second + rule.weight_decay * first + rule.epsilon) : first / second;
+    factors[2 * k] = !any                     ? 1
+                     : what == Measured::lars ? rule.trust * first / (second + rule.weight_decay * first + rule.epsilon)
+                                              : first / second;
     if (clip_norm == 0) factors[2 * k + 1] = 1;  // else it stands there
   }
 };
@@ -193,7 +198,8 @@ struct UpdateBody {
       for (int j = 0; j < slots_of_update; ++j)
         if (a.state[j]) state[j] = read_at<width>(moved ? a.new_state[j] : a.state[j], i);
       if (!stays) {
-        const Pack<T, width> g = table.rule.kind == UpdateKind::assign ? table.template given<width>(p.tensor, i) : table.template gradient<width>(p.tensor, i);
+        const Pack<T, width> g =
+            table.rule.kind == UpdateKind::assign ? table.template given<width>(p.tensor, i) : table.template gradient<width>(p.tensor, i);
         for (int k = 0; k < width; ++k) {
           T own[slots_of_update];
           for (int j = 0; j < slots_of_update; ++j) own[j] = a.state[j] ? state[j].v[k] : T{};
@@ -218,7 +224,8 @@ struct UpdateBody {
   TANDEM_DEVICE T update(const UpdateTensor<T>& a, const StepScalars& s, T w, T g, T (&state)[slots_of_update], T rate) const {
     const UpdateRule& n = table.rule;
     const T decay = static_cast<T>(n.weight_decay), epsilon = static_cast<T>(n.epsilon), momentum = static_cast<T>(n.momentum);
-    const T beta1 = static_cast<T>(n.beta1), beta2 = static_cast<T>(n.beta2), rest1 = static_cast<T>(1 - n.beta1), rest2 = static_cast<T>(1 - n.beta2);
+    const T beta1 = static_cast<T>(n.beta1), beta2 = static_cast<T>(n.beta2), rest1 = static_cast<T>(1 - n.beta1),
+            rest2 = static_cast<T>(1 - n.beta2);
     const T correction1 = static_cast<T>(s.correction1), correction2 = static_cast<T>(s.correction2);
     if (n.kind == UpdateKind::assign) return static_cast<double>(s.epoch) < n.from ? w : g;
     if (n.kind == UpdateKind::lamb) return w - rate * table.lamb(w, state[0], state[1]);

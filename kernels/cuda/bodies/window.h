@@ -13,7 +13,8 @@ struct WindowGeometry {
 struct Place3 {
   std::int32_t at[3];
   TANDEM_DEVICE static Place3 of(std::int64_t linear, const std::int32_t (&size)[3]) {
-    const auto number = static_cast<std::uint32_t>(linear), first = static_cast<std::uint32_t>(size[1]), second = static_cast<std::uint32_t>(size[2]);
+    const auto number = static_cast<std::uint32_t>(linear), first = static_cast<std::uint32_t>(size[1]),
+               second = static_cast<std::uint32_t>(size[2]);
     const std::uint32_t rows = number / second;
     return {{static_cast<std::int32_t>(rows / first), static_cast<std::int32_t>(rows % first), static_cast<std::int32_t>(number % second)}};
   }

@@ -31,9 +31,16 @@ struct Channel {
 class LocalAllReduce final : public Kernel {
  public:
   LocalAllReduce(Meeting& meeting, Channel& channel, int rank, const ExchangeSpec& spec)
-      : meeting_(meeting), channel_(channel), rank_(rank), elements_(spec.elements), dtype_(spec.dtype), largest_(spec.kind == ExchangeKind::all_max) {}
+      : meeting_(meeting),
+        channel_(channel),
+        rank_(rank),
+        elements_(spec.elements),
+        dtype_(spec.dtype),
+        largest_(spec.kind == ExchangeKind::all_max) {}
 
-  void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override { channel_.buffers[static_cast<std::size_t>(rank_)] = outputs[0]; }
+  void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override {
+    channel_.buffers[static_cast<std::size_t>(rank_)] = outputs[0];
+  }
 
   void run(StreamHandle handle) override {
     auto* const stream = static_cast<cudaStream_t>(handle.native);

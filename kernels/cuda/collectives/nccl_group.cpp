@@ -99,7 +99,12 @@ class NcclGroup final : public CollectiveGroup {
 class NcclAllReduce final : public Kernel {
  public:
   NcclAllReduce(NcclGroup& group, std::size_t local, const ExchangeSpec& spec)
-      : group_(group), local_(local), elements_(spec.elements), bytes_(static_cast<std::size_t>(spec.elements) * size_of(spec.dtype)), type_(nccl_type(spec.dtype)), fold_(spec.kind == ExchangeKind::all_max ? ncclMax : ncclSum) {}
+      : group_(group),
+        local_(local),
+        elements_(spec.elements),
+        bytes_(static_cast<std::size_t>(spec.elements) * size_of(spec.dtype)),
+        type_(nccl_type(spec.dtype)),
+        fold_(spec.kind == ExchangeKind::all_max ? ncclMax : ncclSum) {}
   ~NcclAllReduce() override {
     if (registration_) group_.unregister_buffer(local_, registration_);
   }
@@ -109,7 +114,9 @@ class NcclAllReduce final : public Kernel {
     buffer_ = outputs[0];
     registration_ = group_.register_buffer(local_, buffer_, bytes_);
   }
-  void run(StreamHandle stream) override { group_.queue(local_, buffer_, elements_, type_, fold_, static_cast<cudaStream_t>(stream.native)); }
+  void run(StreamHandle stream) override {
+    group_.queue(local_, buffer_, elements_, type_, fold_, static_cast<cudaStream_t>(stream.native));
+  }
 
  private:
   NcclGroup& group_;
@@ -128,7 +135,8 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
   if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
   ncclUniqueId id{};
   if (spec.first_rank == 0) {
-    if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess) fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
+    if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess)
+      fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
   }
   if (world_) {
     const std::string told = world_->broadcast({id.internal, sizeof id.internal});
@@ -179,7 +187,8 @@ void NcclGroup::leave() {
   const Clock::time_point end = Clock::now() + seconds(std::min(timeout_, most_seconds_to_leave));
   for (const Rank& r : ranks_) {
     ncclResult_t state = ncclInProgress;
-    while (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state == ncclInProgress && Clock::now() < end) std::this_thread::sleep_for(poll_interval);
+    while (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state == ncclInProgress && Clock::now() < end)
+      std::this_thread::sleep_for(poll_interval);
     state == ncclSuccess ? ncclCommDestroy(r.comm) : ncclCommAbort(r.comm);
   }
 }
@@ -219,7 +228,8 @@ std::unique_ptr<Kernel> NcclGroup::make(const ExchangeSpec& spec, int rank) {
 
 void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, ncclRedOp_t fold, cudaStream_t stream) {
   Rank& r = ranks_[local];
-  settle(r.comm, call_nccl([&] { return ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, fold, r.comm, stream); }), "all-reduce");
+  settle(r.comm, call_nccl([&] { return ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, fold, r.comm, stream); }),
+         "all-reduce");
   // A captured all-reduce runs later, and is watched by who replays it.
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &capturing), "ask whether a stream is captured");
@@ -280,7 +290,8 @@ void NcclGroup::watch() {
       Rank& r = ranks_[i];
       ncclResult_t state = ncclSuccess;
       if (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state != ncclSuccess && state != ncclInProgress)
-        reason = concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
+        reason =
+            concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
       if (r.pending && cudaEventQuery(r.newest) != cudaErrorNotReady) r.pending = false;
       if (r.pending || r.steps > 0) late = late || Clock::now() > (r.pending ? r.since : r.step_since) + seconds(timeout_);
     }

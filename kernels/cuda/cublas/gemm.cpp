@@ -39,8 +39,10 @@ std::string types_of(const Gemm& g) { return g.fp8 ? concat(g.fp8->a, " and ", g
 constexpr int bias_bits = CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB | 16, aux_bit = 128;
 bool has(cublasLtEpilogue_t epilogue, int bits) { return (epilogue & bits) != 0; }
 
-void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch, std::int64_t stride) {
-  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows), "describe a matrix");
+void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch,
+                std::int64_t stride) {
+  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
+        "describe a matrix");
   const auto count = static_cast<std::int32_t>(batch);
   check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "describe a batch");
   check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride), "describe a batch");
@@ -120,13 +122,17 @@ GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(h
 std::vector<cublasLtMatmulAlgo_t> GemmPlan::heuristics(int most) const {
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(gemm_workspace));
-  for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+  for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     preference.set(name, static_cast<std::uint32_t>(gemm_.alignment));
   // Split sums that meet in place are added in whatever order they come.
-  if (gemm_.deterministic) preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
+  if (gemm_.deterministic)
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, operation_, a_, b_, d_, d_, preference.native, most, found.data(), &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, operation_, a_, b_, d_, d_, preference.native, most, found.data(), &count);
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i) algorithms.push_back(found[static_cast<std::size_t>(i)].algo);
   return algorithms;
@@ -145,12 +151,15 @@ std::vector<Engine> GemmPlan::engines(int most) {
 
 void GemmPlan::choose(const Engine& engine) {
   const auto refuse = [&](std::string_view why, cublasStatus_t status) {
-    fail(ExitCode::device, "cuBLASLt ", cublasLtGetVersion(), ' ', why, ' ', to_string(engine), " for a product ", gemm_.m, 'x', gemm_.n, 'x', gemm_.k, " of ", types_of(gemm_), " (",
-         cublasLtGetStatusString(status), "): a plan made with another version, or for another device, is to be made again");
+    fail(ExitCode::device, "cuBLASLt ", cublasLtGetVersion(), ' ', why, ' ', to_string(engine), " for a product ", gemm_.m, 'x', gemm_.n,
+         'x', gemm_.k, " of ", types_of(gemm_), " (", cublasLtGetStatusString(status),
+         "): a plan made with another version, or for another device, is to be made again");
   };
   const cudaDataType_t type = type_of(gemm_.dtype);
   cublasLtMatmulAlgo_t algorithm{};
-  if (const cublasStatus_t status = cublasLtMatmulAlgoInit(handle_, compute_of(gemm_), scale_of(gemm_), a_type(gemm_), b_type(gemm_), type, type, static_cast<int>(engine.index), &algorithm); status != CUBLAS_STATUS_SUCCESS)
+  if (const cublasStatus_t status = cublasLtMatmulAlgoInit(handle_, compute_of(gemm_), scale_of(gemm_), a_type(gemm_), b_type(gemm_), type,
+                                                           type, static_cast<int>(engine.index), &algorithm);
+      status != CUBLAS_STATUS_SUCCESS)
     refuse("has no algorithm", status);
   for (const auto& [type_of_knob, value] : engine.knobs) {
     const auto knob = std::find_if(std::begin(knobs), std::end(knobs), [&](const Knob& k) { return k.type == type_of_knob; });
@@ -158,11 +167,14 @@ void GemmPlan::choose(const Engine& engine) {
     const auto narrow = static_cast<std::uint16_t>(value);
     const auto wide = static_cast<std::int32_t>(value);
     const void* const bytes = knob->bytes == 2 ? static_cast<const void*>(&narrow) : &wide;
-    if (const cublasStatus_t status = cublasLtMatmulAlgoConfigSetAttribute(&algorithm, knob->type, bytes, knob->bytes); status != CUBLAS_STATUS_SUCCESS) refuse("cannot set up algorithm", status);
+    if (const cublasStatus_t status = cublasLtMatmulAlgoConfigSetAttribute(&algorithm, knob->type, bytes, knob->bytes);
+        status != CUBLAS_STATUS_SUCCESS)
+      refuse("cannot set up algorithm", status);
   }
   cublasLtMatmulHeuristicResult_t result{};
   cublasStatus_t status = cublasLtMatmulAlgoCheck(handle_, operation_, a_, b_, d_, d_, &algorithm, &result);
-  if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > static_cast<std::size_t>(gemm_workspace)) status = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > static_cast<std::size_t>(gemm_workspace))
+    status = CUBLAS_STATUS_NOT_SUPPORTED;
   if (status != CUBLAS_STATUS_SUCCESS) refuse("cannot run algorithm", status);
   algorithm_ = algorithm;
 }
@@ -194,7 +206,9 @@ void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void*
   const bool float64 = gemm_.dtype == DType::float64;
   const void* const alpha = float64 ? static_cast<const void*>(&one) : &one32;
   const void* const beta = float64 ? static_cast<const void*>(&zero) : &zero32;
-  check(cublasLtMatmul(handle_, operation_, alpha, a, a_, b, b_, beta, d, d_, d, d_, &algorithm_, workspace, gemm_workspace, static_cast<cudaStream_t>(stream)), "run a product");
+  check(cublasLtMatmul(handle_, operation_, alpha, a, a_, b, b_, beta, d, d_, d, d_, &algorithm_, workspace, gemm_workspace,
+                       static_cast<cudaStream_t>(stream)),
+        "run a product");
 }
 
 }  // namespace tandem::cuda

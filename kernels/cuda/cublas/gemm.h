@@ -13,8 +13,8 @@ namespace tandem::cuda {
 
 inline constexpr std::int64_t gemm_workspace = 32 << 20;  // what NVIDIA recommends on Hopper
 
-// Of 8-bit products, a and b: their types, and whether sums may be taken in fewer bits than float32 has. They are multiplied by scales that lie on
-// the device (GemmPlan::set_scales).
+// Of 8-bit products, a and b: their types, and whether sums may be taken in fewer bits than float32 has. They are multiplied by scales that
+// lie on the device (GemmPlan::set_scales).
 struct GemmFp8 {
   DType a = DType::float8e4m3fn, b = DType::float8e4m3fn;
   bool fast = false;

@@ -44,7 +44,8 @@ class InnerProductKernel final : public Kernel {
     int before_in = -1, before_out = -1;  // what Gelu is of
     std::size_t product = 0;              // output
   };
-  InnerProductKernel(std::unique_ptr<GemmPlan> plan, Roles roles, Binder after) : plan_(std::move(plan)), roles_(roles), after_(std::move(after)) {}
+  InnerProductKernel(std::unique_ptr<GemmPlan> plan, Roles roles, Binder after)
+      : plan_(std::move(plan)), roles_(roles), after_(std::move(after)) {}
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     a_ = inputs[roles_.a];
@@ -87,7 +88,8 @@ Binder both(Binder first, Binder second) {
   return [first = std::move(first), second = std::move(second)](const Buffers& b) { return in_turn({first(b), second(b)}); };
 }
 
-std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const KernelRequest& request, Gemm gemm, const Fusion& fusion, std::int64_t own_workspace, Libraries& libraries) {
+std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const KernelRequest& request, Gemm gemm, const Fusion& fusion,
+                                               std::int64_t own_workspace, Libraries& libraries) {
   gemm.tf32 = request.options.tf32;
   gemm.deterministic = request.options.deterministic;
   gemm.epilogue = fusion.epilogue;
@@ -98,11 +100,14 @@ std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const
     KernelDescription& k = all.emplace_back(d);
     k.kernel = way.kernel;
     k.workspace = gemm_workspace + own_workspace;
-    k.efficiency = slowed(0.7 * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32), flops, fusion.more_bytes, libraries.device().model);
+    k.efficiency =
+        slowed(0.7 * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32), flops, fusion.more_bytes, libraries.device().model);
     k.make = [gemm, fusion, way, &libraries]() -> std::unique_ptr<Kernel> {
       auto [plan, apart] = prepare(gemm, way, libraries.cublaslt());
       if (!apart) return std::make_unique<InnerProductKernel>(std::move(plan), fusion.roles, fusion.after);
-      return std::make_unique<InnerProductKernel>(std::move(plan), InnerProductKernel::Roles{.a = fusion.roles.a, .b = fusion.roles.b, .product = fusion.apart_product}, both(fusion.instead, fusion.after));
+      return std::make_unique<InnerProductKernel>(
+          std::move(plan), InnerProductKernel::Roles{.a = fusion.roles.a, .b = fusion.roles.b, .product = fusion.apart_product},
+          both(fusion.instead, fusion.after));
     };
   }
   return all;
@@ -119,7 +124,8 @@ Binder of_output(std::size_t i, Binder bind) {
 
 // The ways with an activation: `epilogue`, cuBLASLt's of Gelu, where the formula is that one's, by tanh; and the activation as a kernel
 // of our own behind the product without it.
-std::vector<KernelDescription> activated(const KernelDescription& d, const KernelRequest& request, const Gemm& gemm, const Fusion& linear, cublasLtEpilogue_t epilogue, Libraries& libraries) {
+std::vector<KernelDescription> activated(const KernelDescription& d, const KernelRequest& request, const Gemm& gemm, const Fusion& linear,
+                                         cublasLtEpilogue_t epilogue, Libraries& libraries) {
   Fusion behind = linear;
   behind.form = ".then";
   behind.roles.before_in = behind.roles.before_out = -1;
@@ -161,7 +167,10 @@ std::vector<KernelDescription> describe_inner_product(const KernelRequest& reque
   if (activation.empty() || relu) return descriptions_of(d, request, gemm, f, 0, *libraries);
   const bool kept = has(d.outputs, 1);
   if (kept) f.roles.before_out = 1;
-  return activated(d, request, gemm, f, bias ? (kept ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS) : (kept ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU), *libraries);
+  return activated(d, request, gemm, f,
+                   bias ? (kept ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS)
+                        : (kept ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU),
+                   *libraries);
 }
 
 std::vector<KernelDescription> describe_inner_product_backward_data(const KernelRequest& request, Libraries* libraries) {
@@ -178,7 +187,8 @@ std::vector<KernelDescription> describe_inner_product_backward_data(const Kernel
 }
 
 std::vector<KernelDescription> describe_inner_product_backward_weights(const KernelRequest& request, Libraries* libraries) {
-  KernelDescription d = description_of(request, "cublaslt.inner_product_backward_weights", Layout::row_major(request.inputs[0].shape.rank()));
+  KernelDescription d =
+      description_of(request, "cublaslt.inner_product_backward_weights", Layout::row_major(request.inputs[0].shape.rank()));
   d.inputs[0].layout = d.outputs[0].layout = shared_layout(request.inputs[0], request.outputs[0]);
   d.inputs[1].layout = Layout::row_major(2);
   if (!takes(d)) return {};
@@ -194,7 +204,8 @@ std::vector<KernelDescription> describe_inner_product_backward_weights(const Ker
     f.instead = [sum = *sum](const Buffers& b) { return sum.bind(b.inputs[1], b.outputs[1], b.workspace); };
   }
   // dwᵀ[K,O] = xᵀ[K,N] · dy[N,O]
-  return descriptions_of(d, request, {.m = s.inner, .n = s.outputs, .k = s.samples, .transpose_b = true, .dtype = d.inputs[0].dtype}, f, own_workspace, *libraries);
+  return descriptions_of(d, request, {.m = s.inner, .n = s.outputs, .k = s.samples, .transpose_b = true, .dtype = d.inputs[0].dtype}, f,
+                         own_workspace, *libraries);
 }
 
 }  // namespace tandem::cuda

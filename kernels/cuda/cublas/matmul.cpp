@@ -16,7 +16,8 @@ struct Offsets {
 
 class MatMulKernel final : public Kernel {
  public:
-  MatMulKernel(std::unique_ptr<GemmPlan> plan, std::vector<Offsets> calls, std::int64_t element) : plan_(std::move(plan)), calls_(std::move(calls)), element_(element) {}
+  MatMulKernel(std::unique_ptr<GemmPlan> plan, std::vector<Offsets> calls, std::int64_t element)
+      : plan_(std::move(plan)), calls_(std::move(calls)), element_(element) {}
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     a_ = inputs[0];
     b_ = inputs[1];
@@ -80,7 +81,14 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
   }
   dims = merged(std::move(dims));
   // The innermost loop is cuBLAS's batch, the others are calls.
-  Gemm gemm{.m = n, .n = m, .k = k, .transpose_a = trans_b, .transpose_b = trans_a, .dtype = d.inputs[0].dtype, .tf32 = request.options.tf32, .deterministic = request.options.deterministic};
+  Gemm gemm{.m = n,
+            .n = m,
+            .k = k,
+            .transpose_a = trans_b,
+            .transpose_b = trans_a,
+            .dtype = d.inputs[0].dtype,
+            .tf32 = request.options.tf32,
+            .deterministic = request.options.deterministic};
   std::vector<Offsets> calls{{0, 0, 0}};
   if (!dims.empty()) {
     gemm.batch = dims.back().size;
@@ -92,7 +100,8 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
   for (const LoopDim& dim : dims) {
     std::vector<Offsets> more;
     for (const Offsets& o : calls)
-      for (std::int64_t i = 0; i < dim.size; ++i) more.push_back({o.y + i * dim.strides[0], o.a + i * dim.strides[1], o.b + i * dim.strides[2]});
+      for (std::int64_t i = 0; i < dim.size; ++i)
+        more.push_back({o.y + i * dim.strides[0], o.a + i * dim.strides[1], o.b + i * dim.strides[2]});
     calls = std::move(more);
   }
   const auto element = static_cast<std::int64_t>(size_of(gemm.dtype));

@@ -1,6 +1,6 @@
-// ProductFp8: y[M,N] = a[M,K] · w[N,K]ᵀ of 8 bits, in row-major terms, with a bias and an activation. Tensor cores take such products in one form
-// only: both sides lie along what is summed over ("TN"), m and k are multiples of 16. Here m is w's rows, which the planner chose so; k is too,
-// but for the gradient of a weight, where it is rows of the batch: others are filled up with zeros in the workspace.
+// ProductFp8: y[M,N] = a[M,K] · w[N,K]ᵀ of 8 bits, in row-major terms, with a bias and an activation. Tensor cores take such products in
+// one form only: both sides lie along what is summed over ("TN"), m and k are multiples of 16. Here m is w's rows, which the planner chose
+// so; k is too, but for the gradient of a weight, where it is rows of the batch: others are filled up with zeros in the workspace.
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/check.h"
@@ -25,7 +25,8 @@ struct Sizes {
 
 class ProductFp8Kernel final : public Kernel {
  public:
-  ProductFp8Kernel(std::unique_ptr<GemmPlan> plan, const Sizes& sizes, bool bias, Binder after) : plan_(std::move(plan)), sizes_(sizes), bias_(bias), after_(std::move(after)) {}
+  ProductFp8Kernel(std::unique_ptr<GemmPlan> plan, const Sizes& sizes, bool bias, Binder after)
+      : plan_(std::move(plan)), sizes_(sizes), bias_(bias), after_(std::move(after)) {}
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
     a_ = inputs[0];

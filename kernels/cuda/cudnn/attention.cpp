@@ -38,7 +38,9 @@ std::optional<Heads> heads_of(const KernelRequest& r, int mask_at) {
 }
 
 enum Number { scale, lowest, one };
-std::vector<float> numbers_of(const KernelRequest& request) { return {request.attributes->real("scale"), -std::numeric_limits<float>::infinity(), 1}; }
+std::vector<float> numbers_of(const KernelRequest& request) {
+  return {request.attributes->real("scale"), -std::numeric_limits<float>::infinity(), 1};
+}
 
 Tensor rows(CudnnGraph& g, const Operand& o, int role) { return g.strided(o.dtype, o.shape.dims, strides_of(o), role); }
 Tensor transposed_rows(CudnnGraph& g, const Operand& o, int role) {
@@ -48,12 +50,15 @@ Tensor transposed_rows(CudnnGraph& g, const Operand& o, int role) {
   return g.strided(o.dtype, dims, strides, role);
 }
 Tensor virtual_of(CudnnGraph& g, DType dtype, const Dims& dims) { return g.strided(dtype, dims, Heads::packed(dims), std::nullopt); }
-Tensor by_row(CudnnGraph& g, const Heads& h, std::optional<int> role) { return g.strided(DType::float32, h.of(h.queries, 1), Heads::packed(h.of(h.queries, 1)), role); }
+Tensor by_row(CudnnGraph& g, const Heads& h, std::optional<int> role) {
+  return g.strided(DType::float32, h.of(h.queries, 1), Heads::packed(h.of(h.queries, 1)), role);
+}
 
 // What is out of a query's reach becomes −∞.
 Tensor reached(CudnnGraph& g, const Heads& h, Tensor scores) {
   const Dims s = h.of(h.queries, h.keys);
-  const Tensor row = virtual_of(g, DType::int32, s), column = virtual_of(g, DType::int32, s), reach = virtual_of(g, DType::boolean, s), result = virtual_of(g, DType::float32, s);
+  const Tensor row = virtual_of(g, DType::int32, s), column = virtual_of(g, DType::int32, s), reach = virtual_of(g, DType::boolean, s),
+               result = virtual_of(g, DType::float32, s);
   g.pointwise({.mode = CUDNN_POINTWISE_GEN_INDEX, .compute = DType::int32, .axis = 2}, scores, std::nullopt, row);
   g.pointwise({.mode = CUDNN_POINTWISE_GEN_INDEX, .compute = DType::int32, .axis = 3}, scores, std::nullopt, column);
   g.pointwise({.mode = CUDNN_POINTWISE_CMP_GE, .compute = DType::boolean}, row, column, reach);
@@ -69,7 +74,8 @@ Tensor scores_of(CudnnGraph& g, const Heads& h, Tensor q, Tensor kt) {
   g.pointwise(CUDNN_POINTWISE_MUL, product, g.number(number_role(scale)), scaled);
   if (!h.mask) return scaled;
   const Tensor masked = virtual_of(g, DType::float32, s);
-  g.pointwise(CUDNN_POINTWISE_ADD, scaled, g.strided(DType::float32, h.mask->dims, Heads::packed(h.mask->dims), input_role(h.mask_at)), masked);
+  g.pointwise(CUDNN_POINTWISE_ADD, scaled, g.strided(DType::float32, h.mask->dims, Heads::packed(h.mask->dims), input_role(h.mask_at)),
+              masked);
   return masked;
 }
 
@@ -78,7 +84,8 @@ CudnnGraph forward_graph(const Heads& h, const KernelDescription& d) {
   const Dims s = h.of(h.queries, h.keys);
   Tensor x = scores_of(g, h, rows(g, d.inputs[0], input_role(0)), transposed_rows(g, d.inputs[1], input_role(1)));
   if (h.causal) x = reached(g, h, x);
-  const Tensor most = by_row(g, h, {}), less = virtual_of(g, DType::float32, s), exp = virtual_of(g, DType::float32, s), sum = by_row(g, h, {}), log = by_row(g, h, {}), p = virtual_of(g, h.dtype, s);
+  const Tensor most = by_row(g, h, {}), less = virtual_of(g, DType::float32, s), exp = virtual_of(g, DType::float32, s),
+               sum = by_row(g, h, {}), log = by_row(g, h, {}), p = virtual_of(g, h.dtype, s);
   g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, most);
   g.pointwise(CUDNN_POINTWISE_SUB, x, most, less);
   g.pointwise(CUDNN_POINTWISE_EXP, less, std::nullopt, exp);
@@ -93,20 +100,26 @@ CudnnGraph forward_graph(const Heads& h, const KernelDescription& d) {
 // Inputs q, k, v, y, log Σ eˢ, dy. Σ dy·y and the sum of dq in float32 are in our own part of the workspace.
 CudnnGraph backward_graph(const Heads& h, const KernelDescription& d) {
   CudnnGraph g;
-  const Dims s = h.of(h.queries, h.keys), back = h.of(h.keys, h.queries), back_strides{h.heads * h.queries * h.keys, h.queries * h.keys, 1, h.keys};
-  const Tensor q = rows(g, d.inputs[0], input_role(0)), kt = transposed_rows(g, d.inputs[1], input_role(1)), vt = transposed_rows(g, d.inputs[2], input_role(2)), dy = rows(g, d.inputs[5], input_role(5));
-  const Tensor products = virtual_of(g, DType::float32, h.of(h.queries, h.values)), sums = by_row(g, h, {}), delta = by_row(g, h, scratch_role);
+  const Dims s = h.of(h.queries, h.keys), back = h.of(h.keys, h.queries),
+             back_strides{h.heads * h.queries * h.keys, h.queries * h.keys, 1, h.keys};
+  const Tensor q = rows(g, d.inputs[0], input_role(0)), kt = transposed_rows(g, d.inputs[1], input_role(1)),
+               vt = transposed_rows(g, d.inputs[2], input_role(2)), dy = rows(g, d.inputs[5], input_role(5));
+  const Tensor products = virtual_of(g, DType::float32, h.of(h.queries, h.values)), sums = by_row(g, h, {}),
+               delta = by_row(g, h, scratch_role);
   g.pointwise(CUDNN_POINTWISE_MUL, dy, rows(g, d.inputs[3], input_role(3)), products);
   g.reduce(CUDNN_REDUCE_TENSOR_ADD, products, sums);
   g.pointwise(CUDNN_POINTWISE_MUL, sums, g.number(number_role(one)), delta);
 
-  const Tensor less = virtual_of(g, DType::float32, s), p = virtual_of(g, DType::float32, s), pt = g.strided(h.dtype, back, back_strides, {});
+  const Tensor less = virtual_of(g, DType::float32, s), p = virtual_of(g, DType::float32, s),
+               pt = g.strided(h.dtype, back, back_strides, {});
   g.pointwise(CUDNN_POINTWISE_SUB, scores_of(g, h, q, kt), by_row(g, h, input_role(4)), less);
   g.pointwise(CUDNN_POINTWISE_EXP, h.causal ? reached(g, h, less) : less, std::nullopt, p);
   g.reshape(p, pt);
   g.matmul(pt, dy, rows(g, d.outputs[2], output_role(2)));
 
-  const Tensor dp = virtual_of(g, DType::float32, s), from_mean = virtual_of(g, DType::float32, s), unscaled = virtual_of(g, DType::float32, s), ds = virtual_of(g, DType::float32, s), dst = g.strided(h.dtype, back, back_strides, {});
+  const Tensor dp = virtual_of(g, DType::float32, s), from_mean = virtual_of(g, DType::float32, s),
+               unscaled = virtual_of(g, DType::float32, s), ds = virtual_of(g, DType::float32, s),
+               dst = g.strided(h.dtype, back, back_strides, {});
   g.matmul(dy, vt, dp);
   g.pointwise(CUDNN_POINTWISE_SUB, dp, delta, from_mean);
   g.pointwise(CUDNN_POINTWISE_MUL, from_mean, p, unscaled);
@@ -114,7 +127,8 @@ CudnnGraph backward_graph(const Heads& h, const KernelDescription& d) {
   g.reshape(ds, dst);
   g.matmul(dst, q, rows(g, d.outputs[1], output_role(1)));
 
-  const Tensor k = g.strided(h.dtype, d.inputs[1].shape.dims, strides_of(d.inputs[1]), {}), dq = g.strided(DType::float32, d.inputs[0].shape.dims, Heads::packed(d.inputs[0].shape.dims), scratch_role + 1);
+  const Tensor k = g.strided(h.dtype, d.inputs[1].shape.dims, strides_of(d.inputs[1]), {}),
+               dq = g.strided(DType::float32, d.inputs[0].shape.dims, Heads::packed(d.inputs[0].shape.dims), scratch_role + 1);
   g.reshape(kt, k);
   g.matmul(ds, k, dq);
   g.pointwise(CUDNN_POINTWISE_IDENTITY, dq, std::nullopt, rows(g, d.outputs[0], output_role(0)));
@@ -135,7 +149,11 @@ std::vector<KernelDescription> describe_cudnn_attention(const KernelRequest& req
   if (!h || has(request.outputs, 2)) return {};
   KernelDescription d = description(request, "cudnn.attention", *libraries);
   d.outputs[0].layout = like(d.inputs[0]);
-  const CudnnRecipe recipe{.family = "cudnn.attention", .description = d, .build = [h = *h, d] { return forward_graph(h, d); }, .filter = filter_of(request.options, h->dtype), .numbers = numbers_of(request)};
+  const CudnnRecipe recipe{.family = "cudnn.attention",
+                           .description = d,
+                           .build = [h = *h, d] { return forward_graph(h, d); },
+                           .filter = filter_of(request.options, h->dtype),
+                           .numbers = numbers_of(request)};
   return descriptions_of(recipe, request, *libraries);
 }
 
@@ -146,8 +164,13 @@ std::vector<KernelDescription> describe_cudnn_attention_backward(const KernelReq
   for (const std::size_t i : {3, 5}) d.inputs[i].layout = in_rows({request.inputs[i].dtype, request.inputs[i].shape, like(d.inputs[0])});
   for (std::size_t i = 0; i < 3; ++i) d.outputs[i].layout = like(d.inputs[i]);
   const std::int64_t queries = h->samples * h->heads * h->queries, delta = align_up(queries * 4), dq = align_up(queries * h->width * 4);
-  const CudnnRecipe recipe{.family = "cudnn.attention_backward", .description = d, .build = [h = *h, d] { return backward_graph(h, d); }, .filter = filter_of(request.options, h->dtype),
-                           .numbers = numbers_of(request), .own_workspace = delta + dq, .scratch = {0, delta}};
+  const CudnnRecipe recipe{.family = "cudnn.attention_backward",
+                           .description = d,
+                           .build = [h = *h, d] { return backward_graph(h, d); },
+                           .filter = filter_of(request.options, h->dtype),
+                           .numbers = numbers_of(request),
+                           .own_workspace = delta + dq,
+                           .scratch = {0, delta}};
   return descriptions_of(recipe, request, *libraries);
 }
 

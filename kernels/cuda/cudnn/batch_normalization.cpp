@@ -30,7 +30,10 @@ bool takes(const KernelDescription& d) {
 // x̂ · scale + bias, all but x per channel.
 CudnnGraph::TensorId renormalize(CudnnGraph& g, const CudnnGraph::NormBackward& n, CudnnGraph::TensorId bias, const Dims& x) {
   CudnnGraph::TensorId last = n.x;
-  for (const auto& [mode, operand] : {std::pair{CUDNN_POINTWISE_SUB, n.mean}, {CUDNN_POINTWISE_MUL, n.inverse_deviation}, {CUDNN_POINTWISE_MUL, n.scale}, {CUDNN_POINTWISE_ADD, bias}}) {
+  for (const auto& [mode, operand] : {std::pair{CUDNN_POINTWISE_SUB, n.mean},
+                                      {CUDNN_POINTWISE_MUL, n.inverse_deviation},
+                                      {CUDNN_POINTWISE_MUL, n.scale},
+                                      {CUDNN_POINTWISE_ADD, bias}}) {
     const auto next = g.virtual_tensor(DType::float32, x);
     g.pointwise(mode, last, operand, next);
     last = next;
@@ -102,7 +105,10 @@ std::vector<KernelDescription> describe_cudnn_batch_normalization_backward(const
                             }
                             if (relu) {
                               const auto masked = adds ? g.tensor(dtype, x, output_role(3)) : g.virtual_tensor(dtype, x);
-                              mask(g, n.dy, given_y ? g.tensor(dtype, x, input_role(7)) : renormalize(g, n, g.tensor(DType::float32, c, input_role(3)), x), masked, x);
+                              mask(g, n.dy,
+                                   given_y ? g.tensor(dtype, x, input_role(7))
+                                           : renormalize(g, n, g.tensor(DType::float32, c, input_role(3)), x),
+                                   masked, x);
                               n.dy = masked;
                             }
                             g.norm_backward(n);

@@ -83,7 +83,8 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
   const Window window = window_of(a);
   CudnnRecipe plain{.family = "cudnn.convolution", .description = *d, .build = [=] {
                       CudnnGraph g;
-                      g.convolution(g.tensor(dtype, x, input ? scratch_role : input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, y, output_role(0)), window, DType::float32);
+                      g.convolution(g.tensor(dtype, x, input ? scratch_role : input_role(0)), g.tensor(dtype, w, input_role(1)),
+                                    g.tensor(dtype, y, output_role(0)), window, DType::float32);
                       return g;
                     }, .filter = filter_of(request.options, dtype)};
   if (!bias && !relu && !sums && !input) return descriptions_of(plain, request, *libraries);
@@ -95,7 +96,8 @@ std::vector<KernelDescription> describe_cudnn_convolution(const KernelRequest& r
     CudnnGraph g;
     const auto out = g.tensor(dtype, y, output_role(0));
     auto last = bias || relu ? g.virtual_tensor(DType::float32, y) : out;
-    g.convolution(input ? normalized(g, dtype, x, 3) : g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), last, window, DType::float32);
+    g.convolution(input ? normalized(g, dtype, x, 3) : g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), last, window,
+                  DType::float32);
     if (bias) {
       const auto sum = relu ? g.virtual_tensor(DType::float32, y) : out;
       g.pointwise(CUDNN_POINTWISE_ADD, last, g.tensor(dtype, per_channel(y[1], y.size()), input_role(2)), sum);
@@ -132,7 +134,8 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_data(const Ke
   const Window window = window_of(*request.attributes);
   CudnnRecipe plain{.family = "cudnn.convolution_backward_data", .description = *d, .build = [=] {
                       CudnnGraph g;
-                      g.convolution_backward_data(g.tensor(dtype, dy, input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, dx, output_role(0)), window, DType::float32);
+                      g.convolution_backward_data(g.tensor(dtype, dy, input_role(0)), g.tensor(dtype, w, input_role(1)),
+                                                  g.tensor(dtype, dx, output_role(0)), window, DType::float32);
                       return g;
                     }, .filter = filter_of(request.options, dtype)};
   if (!has(d->inputs, 2)) return descriptions_of(plain, request, *libraries);
@@ -163,7 +166,8 @@ std::vector<KernelDescription> describe_cudnn_convolution_transpose(const Kernel
   const Window window = window_of(*request.attributes);
   CudnnRecipe recipe{.family = "cudnn.convolution_transpose", .description = *d, .build = [=] {
                        CudnnGraph g;
-                       g.convolution_backward_data(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)), g.tensor(dtype, y, output_role(0)), window, DType::float32);
+                       g.convolution_backward_data(g.tensor(dtype, x, input_role(0)), g.tensor(dtype, w, input_role(1)),
+                                                   g.tensor(dtype, y, output_role(0)), window, DType::float32);
                        return g;
                      }, .filter = filter_of(request.options, dtype)};
   if (bias || relu) recipe.after = bias_binder(d->outputs[0], bias ? 2 : -1, relu);
@@ -179,7 +183,9 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const
   const std::optional<NormalizedInput> input = normalized_input_of(request, 2);
   CudnnRecipe recipe{.family = "cudnn.convolution_backward_weights", .description = *d, .build = [=] {
                        CudnnGraph g;
-                       g.convolution_backward_weights(g.tensor(dtype, x, input ? scratch_role : input_role(0)), g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)), window, DType::float32);
+                       g.convolution_backward_weights(g.tensor(dtype, x, input ? scratch_role : input_role(0)),
+                                                      g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)), window,
+                                                      DType::float32);
                        return g;
                      }, .filter = filter_of(request.options, dtype)};
   if (input) {
@@ -188,7 +194,8 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const
     fused.family = "cudnn.convolution_backward_weights.normalizing";
     fused.build = [=] {
       CudnnGraph g;
-      g.convolution_backward_weights(normalized(g, dtype, x, 2), g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)), window, DType::float32);
+      g.convolution_backward_weights(normalized(g, dtype, x, 2), g.tensor(dtype, dy, input_role(1)), g.tensor(dtype, dw, output_role(0)),
+                                     window, DType::float32);
       return g;
     };
     std::vector<KernelDescription> all = descriptions_of(fused, request, *libraries);

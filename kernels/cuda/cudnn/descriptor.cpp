@@ -54,13 +54,15 @@ std::string Descriptor::text(cudnnBackendAttributeName_t name) const {
   return text;
 }
 
-std::vector<Descriptor> Descriptor::descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type, std::int64_t most) const {
+std::vector<Descriptor> Descriptor::descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type,
+                                                std::int64_t most) const {
   std::int64_t count = most;
   if (most == 0) check(cudnnBackendGetAttribute(native(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr), "count descriptors");
   std::vector<Descriptor> made;
   std::vector<cudnnBackendDescriptor_t> natives;
   for (std::int64_t i = 0; i < count; ++i) natives.push_back(made.emplace_back(type).native());
-  if (count > 0) check(cudnnBackendGetAttribute(native(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, natives.data()), "read descriptors");
+  if (count > 0)
+    check(cudnnBackendGetAttribute(native(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, natives.data()), "read descriptors");
   made.erase(made.begin() + std::min(count, static_cast<std::int64_t>(made.size())), made.end());
   return made;
 }

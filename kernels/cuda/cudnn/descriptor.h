@@ -31,7 +31,9 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, std::span<const Descriptor> values);
   Descriptor& finalize(std::string_view what);  // `what` for the message
 
-  Descriptor& set_text(cudnnBackendAttributeName_t name, const std::string& value) { return set(name, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(value.size()), value.data()); }
+  Descriptor& set_text(cudnnBackendAttributeName_t name, const std::string& value) {
+    return set(name, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(value.size()), value.data());
+  }
 
   std::int64_t integer(cudnnBackendAttributeName_t name) const;
   std::string text(cudnnBackendAttributeName_t name) const;

@@ -20,7 +20,9 @@ Descriptor convolution_descriptor(const Window& w, DType compute) {
 
 Descriptor pointwise_descriptor(cudnnPointwiseMode_t mode) {
   Descriptor d(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT).finalize("pointwise function");
+  d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
+      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+      .finalize("pointwise function");
   return d;
 }
 
@@ -42,7 +44,9 @@ Descriptor pooling_descriptor(cudnnResampleMode_t mode, const Window& w) {
 }
 
 std::string text_of(const Dims& dims) { return to_string(Shape(dims)); }
-std::string text_of(const Window& w) { return concat(text_of(w.kernel), text_of(w.strides), text_of(w.pads_begin), text_of(w.pads_end), text_of(w.dilations)); }
+std::string text_of(const Window& w) {
+  return concat(text_of(w.kernel), text_of(w.strides), text_of(w.pads_begin), text_of(w.pads_end), text_of(w.dilations));
+}
 template <class... Ids>
 std::string text_of(const Ids&... ids) {
   std::string text;
@@ -94,8 +98,12 @@ CudnnGraph::TensorId CudnnGraph::bound(TensorId id, int role) {
   bindings_.push_back({role, static_cast<std::int64_t>(tensors_.size())});
   return id;
 }
-CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) { return bound(add(dtype, dims, channels_last_strides(dims), false, false), role); }
-CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) { return add(dtype, dims, channels_last_strides(dims), true, false); }
+CudnnGraph::TensorId CudnnGraph::tensor(DType dtype, Dims dims, int role) {
+  return bound(add(dtype, dims, channels_last_strides(dims), false, false), role);
+}
+CudnnGraph::TensorId CudnnGraph::virtual_tensor(DType dtype, Dims dims) {
+  return add(dtype, dims, channels_last_strides(dims), true, false);
+}
 CudnnGraph::TensorId CudnnGraph::number(int role) {
   const Dims one{1, 1, 1, 1};
   return bound(add(DType::float32, one, one, false, true), role);
@@ -171,10 +179,13 @@ void CudnnGraph::channel_sums(TensorId y, TensorId sum, TensorId squares) {
       .finalize("sums by channel");
 }
 
-void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) { pointwise(Function{mode}, x, b, y); }
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, TensorId x, std::optional<TensorId> b, TensorId y) {
+  pointwise(Function{mode}, x, b, y);
+}
 
 void CudnnGraph::pointwise(const Function& f, TensorId x, std::optional<TensorId> b, TensorId y) {
-  say("pointwise ", static_cast<int>(f.mode), ' ', f.compute, text_of(x, y), b ? text_of(*b) : "", f.chooses ? concat(" by", text_of(*f.chooses)) : "", f.axis ? concat(" along ", *f.axis) : "");
+  say("pointwise ", static_cast<int>(f.mode), ' ', f.compute, text_of(x, y), b ? text_of(*b) : "",
+      f.chooses ? concat(" by", text_of(*f.chooses)) : "", f.axis ? concat(" along ", *f.axis) : "");
   Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &f.mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, cudnn_type(f.compute));
   if (f.axis) function.set(CUDNN_ATTR_POINTWISE_AXIS, *f.axis);
@@ -190,7 +201,9 @@ void CudnnGraph::pointwise(const Function& f, TensorId x, std::optional<TensorId
 void CudnnGraph::reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y) {
   say("reduce ", static_cast<int>(by), text_of(x, y));
   Descriptor reduction(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-  reduction.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &by).set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT).finalize("reduction");
+  reduction.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &by)
+      .set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .finalize("reduction");
   operations_.emplace_back(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
       .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, (*this)[x])
       .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, (*this)[y])
@@ -200,7 +213,10 @@ void CudnnGraph::reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y) {
 
 void CudnnGraph::reshape(TensorId x, TensorId y) {
   say("reshape", text_of(x, y));
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR).set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, (*this)[x]).set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, (*this)[y]).finalize("reshape");
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, (*this)[x])
+      .set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, (*this)[y])
+      .finalize("reshape");
 }
 
 void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx) {
@@ -244,7 +260,8 @@ void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId d
 }
 
 void CudnnGraph::norm_training(const Norm& n) {
-  say("normalization ", static_cast<int>(n.mode), text_of(n.x, n.scale, n.epsilon, n.y, n.inverse_deviation), n.bias ? concat(" bias", text_of(*n.bias)) : "", n.mean ? concat(" mean", text_of(*n.mean)) : "");
+  say("normalization ", static_cast<int>(n.mode), text_of(n.x, n.scale, n.epsilon, n.y, n.inverse_deviation),
+      n.bias ? concat(" bias", text_of(*n.bias)) : "", n.mean ? concat(" mean", text_of(*n.mean)) : "");
   const cudnnBackendNormFwdPhase_t phase = CUDNN_NORM_FWD_TRAINING;
   Descriptor& d = operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
                       .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &n.mode)
@@ -260,7 +277,8 @@ void CudnnGraph::norm_training(const Norm& n) {
 }
 
 void CudnnGraph::norm_backward(const NormBackward& n) {
-  say("normalization backward ", static_cast<int>(n.mode), text_of(n.x, n.dy, n.scale, n.inverse_deviation, n.dscale, n.dx), n.mean ? concat(" mean", text_of(*n.mean)) : "", n.dbias ? concat(" bias", text_of(*n.dbias)) : "");
+  say("normalization backward ", static_cast<int>(n.mode), text_of(n.x, n.dy, n.scale, n.inverse_deviation, n.dscale, n.dx),
+      n.mean ? concat(" mean", text_of(*n.mean)) : "", n.dbias ? concat(" bias", text_of(*n.dbias)) : "");
   Descriptor& d = operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
                       .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &n.mode)
                       .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, (*this)[n.x])

@@ -49,9 +49,11 @@ std::vector<KernelDescription> describe_cudnn_inner_product(const KernelRequest&
   const bool bias = has(d->inputs, 2), kept = has(d->outputs, 1);
   const CudnnRecipe recipe{.family = "cudnn.inner_product", .description = *d, .build = [=, forward = f->forward] {
                              CudnnGraph g;
-                             const auto before = kept ? g.matrix(dtype, samples, outputs, output_role(1)) : g.matrix(DType::float32, samples, outputs, std::nullopt);
+                             const auto before = kept ? g.matrix(dtype, samples, outputs, output_role(1))
+                                                      : g.matrix(DType::float32, samples, outputs, std::nullopt);
                              const auto product = bias ? g.matrix(DType::float32, samples, outputs, std::nullopt) : before;
-                             g.matmul(g.matrix(dtype, samples, inner, input_role(0)), g.matrix(dtype, inner, outputs, input_role(1), true), product);
+                             g.matmul(g.matrix(dtype, samples, inner, input_role(0)), g.matrix(dtype, inner, outputs, input_role(1), true),
+                                      product);
                              if (bias) g.pointwise(CUDNN_POINTWISE_ADD, product, g.matrix(dtype, 1, outputs, input_role(2)), before);
                              g.pointwise(forward, before, std::nullopt, g.matrix(dtype, samples, outputs, output_role(0)));
                              return g;
@@ -68,8 +70,10 @@ std::vector<KernelDescription> describe_cudnn_inner_product_backward_data(const 
   const CudnnRecipe recipe{.family = "cudnn.inner_product_backward_data", .description = *d, .build = [=, backward = f->backward] {
                              CudnnGraph g;
                              const auto product = g.matrix(DType::float32, samples, inner, std::nullopt);
-                             g.matmul(g.matrix(dtype, samples, outputs, input_role(0)), g.matrix(dtype, outputs, inner, input_role(1)), product);
-                             g.pointwise_backward(backward, g.matrix(dtype, samples, inner, input_role(2)), product, g.matrix(dtype, samples, inner, output_role(0)));
+                             g.matmul(g.matrix(dtype, samples, outputs, input_role(0)), g.matrix(dtype, outputs, inner, input_role(1)),
+                                      product);
+                             g.pointwise_backward(backward, g.matrix(dtype, samples, inner, input_role(2)), product,
+                                                  g.matrix(dtype, samples, inner, output_role(0)));
                              return g;
                            }, .filter = filter_of(request.options, dtype)};
   return descriptions_of(recipe, request, *libraries);

@@ -8,12 +8,18 @@ namespace {
 
 class CudnnKernel final : public Kernel {
  public:
-  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, const CudnnGraph& graph, const CudnnTarget& target, cudnnHandle_t handle)
-      : plan_(target.runnable(graph, engine.engine, handle), graph, handle), numbers_(recipe.numbers), scratch_(recipe.scratch), before_(recipe.before), after_(recipe.after), cudnn_workspace_(align_up(engine.workspace)) {
+  CudnnKernel(const CudnnRecipe& recipe, const PlannedEngine& engine, const CudnnGraph& graph, const CudnnTarget& target,
+              cudnnHandle_t handle)
+      : plan_(target.runnable(graph, engine.engine, handle), graph, handle),
+        numbers_(recipe.numbers),
+        scratch_(recipe.scratch),
+        before_(recipe.before),
+        after_(recipe.after),
+        cudnn_workspace_(align_up(engine.workspace)) {
     // Another device than the one that was planned for may make another plan of the same engine.
     if (const std::int64_t needed = plan_.workspace(); needed > engine.workspace)
-      fail(ExitCode::device, recipe.family, '.', to_string(engine.engine), " needs ", needed, " bytes of workspace on this device, the plan has ", engine.workspace,
-           ": a plan made for another device is to be made again");
+      fail(ExitCode::device, recipe.family, '.', to_string(engine.engine), " needs ", needed,
+           " bytes of workspace on this device, the plan has ", engine.workspace, ": a plan made for another device is to be made again");
   }
 
   void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte* workspace) override {
@@ -60,7 +66,8 @@ std::vector<KernelDescription> descriptions_of(const CudnnRecipe& recipe, const 
   const std::string prefix = recipe.family + '.';
   std::vector<PlannedEngine> engines;
   if (request.kernel.empty()) {
-    engines = libraries.cudnn_target(request.options.device).engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
+    engines = libraries.cudnn_target(request.options.device)
+                  .engines(key_of(recipe, request), recipe.build, recipe.filter, request.timed ? timed_engines : 1);
   } else if (request.kernel.starts_with(prefix)) {
     const std::optional<Engine> engine = parse_engine(request.kernel.substr(prefix.size()));
     if (engine) engines.push_back({*engine, libraries.cudnn_target(request.options.device).workspace(recipe.build(), *engine)});

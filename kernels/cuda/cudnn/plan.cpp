@@ -25,7 +25,8 @@ Engine engine_of(const Descriptor& configuration) {
   Engine e;
   const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   e.index = engine.at(0).integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-  for (const Descriptor& knob : configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
+  for (const Descriptor& knob :
+       configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     const auto type = knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1);
     e.knobs.emplace_back(type.at(0), knob.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
   }
@@ -55,7 +56,8 @@ Descriptor configuration_of(const Descriptor& graph, const Engine& e, const Desc
 
 bool passes(const Descriptor& configuration, const EngineFilter& filter) {
   const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  const auto notes = engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  const auto notes = engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   const auto noted = [&](cudnnBackendNumericalNote_t n) { return std::find(notes.begin(), notes.end(), n) != notes.end(); };
   if (noted(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;  // sums are float32's
   if (filter.deterministic && noted(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
@@ -66,7 +68,8 @@ bool passes(const Descriptor& configuration, const EngineFilter& filter) {
 
 bool compiled_at_run_time(const Descriptor& configuration) {
   const std::vector<Descriptor> engine = configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  const auto notes = engine.at(0).values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  const auto notes = engine.at(0).values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                                                     CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
   return std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
 }
 
@@ -88,13 +91,16 @@ CudnnTarget::CudnnTarget(const DeviceDescription& device) : driver_(driver_libra
     const auto index = static_cast<std::int32_t>(device.index);
     d.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &index);
   } else {
-    d.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(device.cudnn_json.size()), device.cudnn_json.data());
+    d.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(device.cudnn_json.size()),
+          device.cudnn_json.data());
   }
   d.finalize("device properties");
   device_ = concat(cudnnGetVersion(), ' ', d.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION));
 }
 
-std::string CudnnTarget::name_of(const CudnnGraph& graph, const Engine& engine) const { return concat("cudnn-", hash_of(concat(device_, '\n', graph.text(), to_string(engine))), ".plan"); }
+std::string CudnnTarget::name_of(const CudnnGraph& graph, const Engine& engine) const {
+  return concat("cudnn-", hash_of(concat(device_, '\n', graph.text(), to_string(engine))), ".plan");
+}
 
 // On disk: the workspace, a line's end, and the plan. Only what takes long to build is kept there.
 CudnnTarget::Built CudnnTarget::built(const std::string& name, const Descriptor& configuration) const {
@@ -111,7 +117,9 @@ CudnnTarget::Built CudnnTarget::built(const std::string& name, const Descriptor&
     b.json = kept->substr(end + 1);
   } else {
     Descriptor d(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
+    d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_)
+        .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
+        .finalize("execution plan");
     b.workspace = d.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
     try {
       if (compiled) b.json = d.text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
@@ -163,7 +171,8 @@ std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const 
   return found;
 }
 
-std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter, std::size_t most) const {
+std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const std::function<CudnnGraph()>& build,
+                                                const EngineFilter& filter, std::size_t most) const {
   const std::string whole = concat(key, filter.deterministic, filter.winograd, filter.exact_float32, ' ', most);
   {
     const std::scoped_lock hold(lock_);

@@ -31,7 +31,8 @@ class CudnnTarget {
   explicit CudnnTarget(const DeviceDescription& device);
   // Engines that cuDNN accepts for the graph, best first by its heuristics, at most so many: each costs a plan of cuDNN's, and, of at
   // most four of them, a compilation. Remembered by key, which says everything that the graph depends on.
-  std::vector<PlannedEngine> engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter, std::size_t most) const;
+  std::vector<PlannedEngine> engines(const std::string& key, const std::function<CudnnGraph()>& build, const EngineFilter& filter,
+                                     std::size_t most) const;
   // The workspace of a chosen engine; fails (device) where it does not fit the graph.
   std::int64_t workspace(const CudnnGraph& graph, const Engine& engine) const;
   // The plan for running with this handle: one for all kernels of the same graph and engine. What cuDNN compiled for it is taken from
@@ -61,7 +62,8 @@ class CudnnTarget {
 // A plan bound to memory.
 class CudnnPlan {
  public:
-  CudnnPlan(std::shared_ptr<const Descriptor> plan, const CudnnGraph& graph, cudnnHandle_t handle) : handle_(handle), bindings_(graph.bindings()), plan_(std::move(plan)) {}
+  CudnnPlan(std::shared_ptr<const Descriptor> plan, const CudnnGraph& graph, cudnnHandle_t handle)
+      : handle_(handle), bindings_(graph.bindings()), plan_(std::move(plan)) {}
   // address(role) gives each bound tensor's memory, or the number's.
   void bind(const std::function<void*(int role)>& address, std::byte* workspace);
   void run(void* stream);

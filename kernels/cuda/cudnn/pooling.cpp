@@ -59,18 +59,23 @@ std::vector<KernelDescription> describe_cudnn_pooling(const KernelRequest& reque
   const cudnnResampleMode_t mode = row->maximum      ? CUDNN_RESAMPLE_MAXPOOL
                                    : include_padding ? CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING
                                                      : CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING;
-  return descriptions_of({.family = std::string(row->family), .description = d, .build = [=, maximum = row->maximum, backward = row->backward, in = d.inputs[0].shape.dims, out = d.outputs[0].shape.dims, pooled = pooled.dims] {
-                            CudnnGraph g;
-                            const auto x = g.tensor(dtype, in, input_role(0));
-                            const auto y = g.tensor(dtype, out, output_role(0));
-                            std::optional<CudnnGraph::TensorId> places;
-                            if (maximum) places = g.tensor(DType::int8, pooled, backward ? input_role(1) : output_role(1));
-                            if (backward)
-                              g.pool_backward(mode, x, y, places, window);
-                            else
-                              g.pool(mode, x, y, places, window);
-                            return g;
-                          }, .filter = filter_of(request.options, DType::float16)},
+  return descriptions_of({.family = std::string(row->family),
+                          .description = d,
+                          .build =
+                              [=, maximum = row->maximum, backward = row->backward, in = d.inputs[0].shape.dims,
+                               out = d.outputs[0].shape.dims, pooled = pooled.dims] {
+                                CudnnGraph g;
+                                const auto x = g.tensor(dtype, in, input_role(0));
+                                const auto y = g.tensor(dtype, out, output_role(0));
+                                std::optional<CudnnGraph::TensorId> places;
+                                if (maximum) places = g.tensor(DType::int8, pooled, backward ? input_role(1) : output_role(1));
+                                if (backward)
+                                  g.pool_backward(mode, x, y, places, window);
+                                else
+                                  g.pool(mode, x, y, places, window);
+                                return g;
+                              },
+                          .filter = filter_of(request.options, DType::float16)},
                          request, *libraries);
 }
 

@@ -13,7 +13,8 @@ struct Rows {
   Dims whole{1, 1, 1, 1}, row{1, 1, 1, 1}, each{1, 1, 1, 1};  // of x, of what scales it, of its statistics
   bool rms;
   cudnnBackendNormMode_t mode;
-  explicit Rows(const KernelRequest& request) : rms(request.attributes->integer("rms", 0) != 0), mode(rms ? CUDNN_RMS_NORM : CUDNN_LAYER_NORM) {
+  explicit Rows(const KernelRequest& request)
+      : rms(request.attributes->integer("rms", 0) != 0), mode(rms ? CUDNN_RMS_NORM : CUDNN_LAYER_NORM) {
     const Shape& x = request.inputs[0].shape;
     const auto axis = request.attributes->integer("axis");
     for (int i = 0; i < x.rank(); ++i) whole[i < axis ? 0 : 1] *= x[i];
@@ -23,7 +24,8 @@ struct Rows {
 };
 
 // `scale` and `bias`: whether the operands that cuDNN wants are there, and no others.
-std::optional<KernelDescription> description(const KernelRequest& request, std::string_view family, bool scale, bool bias, bool rms, const DeviceModel& device) {
+std::optional<KernelDescription> description(const KernelRequest& request, std::string_view family, bool scale, bool bias, bool rms,
+                                             const DeviceModel& device) {
   KernelDescription d = row_major_description(request, family);
   double bytes = 0;
   for (const auto* operands : {&d.inputs, &d.outputs})
@@ -41,7 +43,8 @@ std::optional<KernelDescription> description(const KernelRequest& request, std::
 
 std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequest& request, Libraries* libraries) {
   const Rows all(request);
-  const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms, libraries->device().model);
+  const std::optional<KernelDescription> d =
+      description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms, libraries->device().model);
   if (!d) return {};
   const CudnnRecipe recipe{.family = "cudnn.row_normalization", .description = *d, .build = [all, in = d->inputs, out = d->outputs] {
                              CudnnGraph g;
@@ -70,26 +73,33 @@ std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequ
 std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const KernelRequest& request, Libraries* libraries) {
   if (has(request.inputs, 6)) return {};
   const Rows all(request);
-  const std::optional<KernelDescription> d = description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2), all.rms, libraries->device().model);
+  const std::optional<KernelDescription> d =
+      description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2),
+                  all.rms, libraries->device().model);
   if (!d) return {};
-  const CudnnRecipe recipe{.family = "cudnn.row_normalization_backward", .description = *d, .build = [all, in = d->inputs, out = d->outputs] {
-                             CudnnGraph g;
-                             const auto dx = g.tensor(out[0].dtype, all.whole, output_role(0));
-                             CudnnGraph::NormBackward n{.x = g.tensor(in[1].dtype, all.whole, input_role(1)),
-                                                        .dy = g.tensor(in[0].dtype, all.whole, input_role(0)),
-                                                        .scale = g.tensor(DType::float32, all.row, input_role(2)),
-                                                        .mean = {},
-                                                        .inverse_deviation = g.tensor(DType::float32, all.each, input_role(4)),
-                                                        .dscale = g.tensor(DType::float32, all.row, output_role(1)),
-                                                        .dbias = {},
-                                                        .dx = has(in, 5) ? g.virtual_tensor(DType::float32, all.whole) : dx,
-                                                        .mode = all.mode};
-                             if (!all.rms) n.mean = g.tensor(DType::float32, all.each, input_role(3));
-                             if (!all.rms) n.dbias = g.tensor(DType::float32, all.row, output_role(2));
-                             g.norm_backward(n);
-                             if (has(in, 5)) g.pointwise(CUDNN_POINTWISE_ADD, n.dx, g.tensor(in[5].dtype, all.whole, input_role(5)), dx);
-                             return g;
-                           }, .filter = filter_of(request.options, DType::float16)};
+  const CudnnRecipe recipe{.family = "cudnn.row_normalization_backward",
+                           .description = *d,
+                           .build =
+                               [all, in = d->inputs, out = d->outputs] {
+                                 CudnnGraph g;
+                                 const auto dx = g.tensor(out[0].dtype, all.whole, output_role(0));
+                                 CudnnGraph::NormBackward n{.x = g.tensor(in[1].dtype, all.whole, input_role(1)),
+                                                            .dy = g.tensor(in[0].dtype, all.whole, input_role(0)),
+                                                            .scale = g.tensor(DType::float32, all.row, input_role(2)),
+                                                            .mean = {},
+                                                            .inverse_deviation = g.tensor(DType::float32, all.each, input_role(4)),
+                                                            .dscale = g.tensor(DType::float32, all.row, output_role(1)),
+                                                            .dbias = {},
+                                                            .dx = has(in, 5) ? g.virtual_tensor(DType::float32, all.whole) : dx,
+                                                            .mode = all.mode};
+                                 if (!all.rms) n.mean = g.tensor(DType::float32, all.each, input_role(3));
+                                 if (!all.rms) n.dbias = g.tensor(DType::float32, all.row, output_role(2));
+                                 g.norm_backward(n);
+                                 if (has(in, 5))
+                                   g.pointwise(CUDNN_POINTWISE_ADD, n.dx, g.tensor(in[5].dtype, all.whole, input_role(5)), dx);
+                                 return g;
+                               },
+                           .filter = filter_of(request.options, DType::float16)};
   return descriptions_of(recipe, request, *libraries);
 }
 

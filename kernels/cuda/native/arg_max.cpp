@@ -1,5 +1,5 @@
-// ArgMax and ArgMin {axis, select_last_index}: where the largest or least element of each line lies. A warp or a block takes a line; a thread
-// where lines lie side by side, and are enough for that.
+// ArgMax and ArgMin {axis, select_last_index}: where the largest or least element of each line lies. A warp or a block takes a line; a
+// thread where lines lie side by side, and are enough for that.
 #include "kernels/cuda/bodies/arg_max.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/lines.h"
@@ -24,17 +24,21 @@ Descriptions describe_arg_max(const KernelRequest& request, Libraries*) {
     const auto by_line = [&]<int threads, int width>() {
       using Body = ArgLineBody<T, threads, width>;
       d.make = launches([=, packs = static_cast<std::int32_t>(r.length / width), stride = r.stride](const Buffers& b) {
-        return launches_of(Body{b.in<T>(0), b.out<std::int64_t>(0), packs, stride, static_cast<std::uint32_t>(count), *nest, largest, last}, blocks_for(count, Body::lines_of_block));
+        return launches_of(Body{b.in<T>(0), b.out<std::int64_t>(0), packs, stride, static_cast<std::uint32_t>(count), *nest, largest, last},
+                           blocks_for(count, Body::lines_of_block));
       });
     };
-    const auto by_lines = [&]<int width>() { r.length > long_line ? by_line.template operator()<256, width>() : by_line.template operator()<32, width>(); };
+    const auto by_lines = [&]<int width>() {
+      r.length > long_line ? by_line.template operator()<256, width>() : by_line.template operator()<32, width>();
+    };
     if (r.stride == 1 && r.length % full_pack<T> == 0) {
       by_lines.template operator()<full_pack<T>>();
     } else if (r.stride == 1 || count < many_lines) {
       by_lines.template operator()<1>();
     } else {
       d.make = launches([=, length = static_cast<std::int32_t>(r.length), stride = r.stride](const Buffers& b) {
-        return launches_over(ArgBody<T>{b.in<T>(0), b.out<std::int64_t>(0), length, stride, static_cast<std::uint32_t>(count), *nest, largest, last}, count);
+        return launches_over(
+            ArgBody<T>{b.in<T>(0), b.out<std::int64_t>(0), length, stride, static_cast<std::uint32_t>(count), *nest, largest, last}, count);
       });
     }
   };

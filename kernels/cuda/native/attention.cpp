@@ -80,7 +80,9 @@ AttentionProblem bound_to(AttentionProblem p, const Buffers& b, std::size_t mask
   p.random = b.in<std::int64_t>(mask_at + 1);
   return p;
 }
-bool boolean_mask(const KernelRequest& r, std::size_t mask_at) { return has(r.inputs, mask_at) && r.inputs[mask_at].dtype == DType::boolean; }
+bool boolean_mask(const KernelRequest& r, std::size_t mask_at) {
+  return has(r.inputs, mask_at) && r.inputs[mask_at].dtype == DType::boolean;
+}
 
 // visit_attention(dtype, widest, [&]<class T, int width>() {...}) with the storage type and the padded width of heads.
 template <class F>
@@ -112,7 +114,8 @@ Descriptions describe_attention(const KernelRequest& request, Libraries* librari
     using Body = AttentionBody<T, width, rows, forward_keys<T, width>>;
     Body body{};
     body.p = problem_of(request, 3);
-    body.q_at = rows_of(d->inputs[0]), body.k_at = rows_of(d->inputs[1]), body.v_at = rows_of(d->inputs[2]), body.y_at = rows_of(d->outputs[0]);
+    body.q_at = rows_of(d->inputs[0]), body.k_at = rows_of(d->inputs[1]), body.v_at = rows_of(d->inputs[2]),
+    body.y_at = rows_of(d->outputs[0]);
     d->make = launches([body, boolean = boolean_mask(request, 3)](const Buffers& b) {
       Body bound = body;
       bound.p = bound_to(body.p, b, 3, boolean);
@@ -137,13 +140,17 @@ Descriptions describe_attention_backward(const KernelRequest& request, Libraries
       const AttentionProblem bound = bound_to(p, b, 6, boolean);
       float* const delta = reinterpret_cast<float*>(b.workspace);
       const std::int64_t queries = std::int64_t{p.B} * p.H * p.S;
-      const AttentionGradientBody<T, width, tile, tile, false> of_queries{bound, b.in<T>(0), b.in<T>(1), b.in<T>(2), b.in<T>(5), b.in<float>(4), delta, b.out<T>(0), nullptr,
-                                                                         rows_of(in[0]), rows_of(in[1]), rows_of(in[2]), rows_of(in[5]), rows_of(out[0]), {}};
-      const AttentionGradientBody<T, width, tile, gradient_queries<T, width>, true> of_keys{bound, b.in<T>(0), b.in<T>(1), b.in<T>(2), b.in<T>(5), b.in<float>(4), delta, b.out<T>(1), b.out<T>(2),
-                                                                      rows_of(in[0]), rows_of(in[1]), rows_of(in[2]), rows_of(in[5]), rows_of(out[1]), rows_of(out[2])};
+      const AttentionGradientBody<T, width, tile, tile, false> of_queries{
+          bound,   b.in<T>(0),     b.in<T>(1),     b.in<T>(2),     b.in<T>(5),     b.in<float>(4),  delta, b.out<T>(0),
+          nullptr, rows_of(in[0]), rows_of(in[1]), rows_of(in[2]), rows_of(in[5]), rows_of(out[0]), {}};
+      const AttentionGradientBody<T, width, tile, gradient_queries<T, width>, true> of_keys{
+          bound,       b.in<T>(0),     b.in<T>(1),     b.in<T>(2),     b.in<T>(5),     b.in<float>(4),  delta,          b.out<T>(1),
+          b.out<T>(2), rows_of(in[0]), rows_of(in[1]), rows_of(in[2]), rows_of(in[5]), rows_of(out[1]), rows_of(out[2])};
       using Delta = AttentionDeltaBody<T>;
-      return in_turn({launches_of(Delta{bound, b.in<T>(3), b.in<T>(5), delta, rows_of(in[3]), rows_of(in[5])}, ceil_div(queries, Delta::threads / 32)),
-                      launches_of(of_queries, std::int64_t{p.B} * p.H * ceil_div(p.S, tile)), launches_of(of_keys, std::int64_t{p.B} * (p.H / p.shared) * ceil_div(p.T, tile))});
+      return in_turn(
+          {launches_of(Delta{bound, b.in<T>(3), b.in<T>(5), delta, rows_of(in[3]), rows_of(in[5])}, ceil_div(queries, Delta::threads / 32)),
+           launches_of(of_queries, std::int64_t{p.B} * p.H * ceil_div(p.S, tile)),
+           launches_of(of_keys, std::int64_t{p.B} * (p.H / p.shared) * ceil_div(p.T, tile))});
     });
   });
   return {*d};

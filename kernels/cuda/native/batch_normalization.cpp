@@ -38,12 +38,15 @@ bool settle(KernelDescription& d, const Attributes& attributes, std::string_view
   return true;
 }
 
-Operand opaque_of(DType x, std::int64_t channels) { return {x == DType::float64 ? DType::float64 : DType::float32, Shape{channels}, Layout::opaque(family)}; }
+Operand opaque_of(DType x, std::int64_t channels) {
+  return {x == DType::float64 ? DType::float64 : DType::float32, Shape{channels}, Layout::opaque(family)};
+}
 Operand opaque_of(const Operand& x) { return opaque_of(x.dtype, x.shape[1]); }
 
 template <class F>
 auto visit_norm(DType dtype, F&& f) {
-  return visit_storage(dtype, [&]<class T>() { return f.template operator()<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(); });
+  return visit_storage(dtype,
+                       [&]<class T>() { return f.template operator()<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(); });
 }
 
 Groups each_channel(const ChannelMatrix& m) { return {static_cast<std::int32_t>(m.channels), 1}; }
@@ -93,7 +96,9 @@ std::optional<KernelDescription> batch_normalization_backward_description(const 
 
 Binder variance_binder(std::int64_t channels, float epsilon) {
   return [=](const Buffers& b) {
-    return launches_of(VarianceBody{reinterpret_cast<const float*>(b.outputs[3]), b.out<float>(2), static_cast<std::int32_t>(channels), epsilon}, ceil_div(channels, VarianceBody::threads));
+    return launches_of(
+        VarianceBody{reinterpret_cast<const float*>(b.outputs[3]), b.out<float>(2), static_cast<std::int32_t>(channels), epsilon},
+        ceil_div(channels, VarianceBody::threads));
   };
 }
 
@@ -119,9 +124,26 @@ Descriptions describe_batch_normalization_training(const KernelRequest& request,
   visit_norm(d->inputs[0].dtype, [&]<class T, class S>() {
     d->workspace = summed ? 0 : statistics_workspace<T>(m);
     d->make = launches([=](const Buffers& b) -> Launches {
-      const Launches apply = normalize(Normalization<T, S>{b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), epsilon, relu, {}}, m);
-      if (!summed) return in_turn({statistics<T>(m, b.in<T>(0), b.workspace, {.mean = b.out<S>(1), .variance = b.out<S>(2), .inverse_deviation = b.out<S>(3), .epsilon = epsilon}), apply});
-      const SummedStatisticsBody<T, S> body{b.in<S>(4), b.in<S>(5), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), nullptr, nullptr, m.rows, static_cast<std::int32_t>(m.channels), epsilon};
+      const Launches apply = normalize(
+          Normalization<T, S>{
+              b.in<T>(0), b.in<T>(3), b.out<T>(0), b.in<S>(1), b.in<S>(2), b.out<S>(1), b.out<S>(2), b.out<S>(3), epsilon, relu, {}},
+          m);
+      if (!summed)
+        return in_turn({statistics<T>(m, b.in<T>(0), b.workspace,
+                                      {.mean = b.out<S>(1), .variance = b.out<S>(2), .inverse_deviation = b.out<S>(3), .epsilon = epsilon}),
+                        apply});
+      const SummedStatisticsBody<T, S> body{b.in<S>(4),
+                                            b.in<S>(5),
+                                            b.in<S>(1),
+                                            b.in<S>(2),
+                                            b.out<S>(1),
+                                            b.out<S>(2),
+                                            b.out<S>(3),
+                                            nullptr,
+                                            nullptr,
+                                            m.rows,
+                                            static_cast<std::int32_t>(m.channels),
+                                            epsilon};
       return in_turn({launches_of(body, ceil_div(m.channels, body.threads)), apply});
     });
   });
@@ -141,7 +163,9 @@ Descriptions describe_batch_normalization_factors(const KernelRequest& request, 
   visit_norm(type, [&]<class T, class S>() {
     using Body = SummedStatisticsBody<T, S>;
     d.make = launches([=](const Buffers& b) {
-      return launches_of(Body{b.in<S>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.out<S>(0), b.out<S>(1), b.out<S>(2), b.out<T>(3), b.out<T>(4), count, channels, epsilon}, ceil_div(channels, Body::threads));
+      return launches_of(Body{b.in<S>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.out<S>(0), b.out<S>(1), b.out<S>(2), b.out<T>(3),
+                              b.out<T>(4), count, channels, epsilon},
+                         ceil_div(channels, Body::threads));
     });
   });
   return {d};
@@ -153,7 +177,18 @@ std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request,
   NormalizedInput n{align_up(x.shape.elements() * static_cast<std::int64_t>(size_of(x.dtype))), {}};
   visit_storage(x.dtype, [&]<class T>() {
     n.bind = [m = as_one(x.shape, request.options), factor](const Buffers& b) {
-      return normalize(Normalization<T, T>{b.in<T>(0), nullptr, reinterpret_cast<T*>(b.workspace), b.in<T>(factor), b.in<T>(factor + 1), nullptr, nullptr, nullptr, 0, true, {}}, m);
+      return normalize(Normalization<T, T>{b.in<T>(0),
+                                           nullptr,
+                                           reinterpret_cast<T*>(b.workspace),
+                                           b.in<T>(factor),
+                                           b.in<T>(factor + 1),
+                                           nullptr,
+                                           nullptr,
+                                           nullptr,
+                                           0,
+                                           true,
+                                           {}},
+                       m);
     };
   });
   return n;
@@ -168,7 +203,8 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request,
     d->workspace = align_up(2 * std::int64_t{tiles_of<T>(m).splits} * m.channels * static_cast<std::int64_t>(sizeof(S)));
     d->make = launches([=](const Buffers& b) {
       auto* const partial = reinterpret_cast<S*>(b.workspace);
-      const NormInput<T> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2), b.in<S>(3), b.in<S>(4), b.in<S>(6), relu, each_channel(m), b.in<T>(8)};
+      const NormInput<T> in{b.in<T>(0), b.in<T>(1), b.in<T>(7), b.in<S>(2),      b.in<S>(3),
+                            b.in<S>(4), b.in<S>(6), relu,       each_channel(m), b.in<T>(8)};
       NormInput<T> again = in;  // what the first pass leaves is read in place of all that it is made of
       if (T* const daddend = b.out<T>(3)) {
         again.dy = daddend;
@@ -177,9 +213,11 @@ Descriptions describe_batch_normalization_backward(const KernelRequest& request,
       }
       return visit_width<T>(m.channels, [&]<int width>() {
         const ChannelTiles tiles = tiles_of(m, width);
-        return in_turn({launches_of(NormSumsBody<T, width>{tiles, in, partial, b.out<T>(3)}, blocks_of(tiles)),
-                        launches_of(PairSumsBody<S>{partial, b.out<S>(1), b.out<S>(2), m.channels, tiles.splits}, ceil_div(2 * m.channels, finish_columns)),
-                        launches_of(NormGradientBody<T, width>{tiles, again, b.out<S>(1), b.out<S>(2), nullptr, b.out<T>(0)}, blocks_of(tiles))});
+        return in_turn(
+            {launches_of(NormSumsBody<T, width>{tiles, in, partial, b.out<T>(3)}, blocks_of(tiles)),
+             launches_of(PairSumsBody<S>{partial, b.out<S>(1), b.out<S>(2), m.channels, tiles.splits},
+                         ceil_div(2 * m.channels, finish_columns)),
+             launches_of(NormGradientBody<T, width>{tiles, again, b.out<S>(1), b.out<S>(2), nullptr, b.out<T>(0)}, blocks_of(tiles))});
       });
     });
   });
@@ -195,7 +233,9 @@ Descriptions describe_batch_normalization(const KernelRequest& request, Librarie
   d.in_place = {{0, 0}};
   visit_norm(d.inputs[0].dtype, [&]<class T, class S>() {
     d.make = launches([=](const Buffers& b) {
-      return normalize(Normalization<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, epsilon, relu, {}}, m);
+      return normalize(
+          Normalization<T, S>{b.in<T>(0), nullptr, b.out<T>(0), b.in<S>(1), b.in<S>(2), b.in<S>(3), b.in<S>(4), nullptr, epsilon, relu, {}},
+          m);
     });
   });
   return {d};
@@ -205,7 +245,8 @@ Descriptions describe_batch_normalization(const KernelRequest& request, Librarie
 Descriptions describe_running_statistics(const KernelRequest& request, Libraries*) {
   const Attributes& attributes = *request.attributes;
   const bool several = attributes.has("tensors");
-  const std::size_t tensors = several ? static_cast<std::size_t>(attributes.integer("tensors")) : 1, first = several ? 1 : 0, scalars = several ? 0 : 2;
+  const std::size_t tensors = several ? static_cast<std::size_t>(attributes.integer("tensors")) : 1, first = several ? 1 : 0,
+                    scalars = several ? 0 : 2;
   const std::vector<std::int64_t> inverse = attributes.has("inverse") ? attributes.ints("inverse") : std::vector<std::int64_t>(tensors, 0);
   KernelDescription d;
   d.kernel = "native.running_statistics";
@@ -230,13 +271,17 @@ Descriptions describe_running_statistics(const KernelRequest& request, Libraries
   }
   visit_float(dtype, [&]<class T>() {
     using Body = RunningBody<T>;
-    d.make = launches([=, momentum = static_cast<double>(attributes.real("momentum")), epsilon = attributes.real("epsilon", 0)](const Buffers& b) -> Launches {
+    d.make = launches([=, momentum = static_cast<double>(attributes.real("momentum")),
+                       epsilon = attributes.real("epsilon", 0)](const Buffers& b) -> Launches {
       std::vector<typename Body::Tensor> list;
       for (std::size_t t = 0; t < tensors; ++t) {
         const T *const running = b.in<T>(first + 2 * t), *const given = b.in<T>(first + 2 * t + 1);
-        list.push_back({running, given, b.out<T>(t), elements[t], static_cast<T>(shares[t]), inverse[t] != 0, in_packs({running, given, b.out<T>(t)})});
+        list.push_back({running, given, b.out<T>(t), elements[t], static_cast<T>(shares[t]), inverse[t] != 0,
+                        in_packs({running, given, b.out<T>(t)})});
       }
-      auto all = tables_of<&Body::table>(std::span<const typename Body::Tensor>(list), [&] { return Body{{}, momentum, epsilon, b.in<StepScalars>(scalars)}; });
+      auto all = tables_of<&Body::table>(std::span<const typename Body::Tensor>(list), [&] {
+        return Body{{}, momentum, epsilon, b.in<StepScalars>(scalars)};
+      });
       return [all = std::move(all)](void* stream) {
         for (const auto& one : all) one.start(stream);
       };

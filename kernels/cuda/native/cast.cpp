@@ -9,7 +9,9 @@ namespace {
 // Between float32 and a type of 16 bits, in one order; empty for other types.
 std::function<std::unique_ptr<Kernel>()> float_cast(DType from, DType to, std::int64_t elements) {
   const auto make = [&]<class From, class To>() {
-    return launches([elements](const Buffers& b) { return launches_over(FloatCastBody<From, To>{b.in<From>(0), b.out<To>(0), elements}, ceil_div(elements, 8)); });
+    return launches([elements](const Buffers& b) {
+      return launches_over(FloatCastBody<From, To>{b.in<From>(0), b.out<To>(0), elements}, ceil_div(elements, 8));
+    });
   };
   if (from == DType::float32 && to == DType::float16) return make.template operator()<float, Half>();
   if (from == DType::float32 && to == DType::bfloat16) return make.template operator()<float, BFloat16>();
@@ -34,7 +36,9 @@ Descriptions describe_cast(const KernelRequest& request, Libraries*) {
       return {d};
     }
   const SmallRounding rounding = rounding_of(*request.attributes);
-  d.make = launches([=](const Buffers& b) { return launches_over(CastBody{b.inputs[0], b.outputs[0], from, to, elements, *nest, rounding}, elements); });
+  d.make = launches([=](const Buffers& b) {
+    return launches_over(CastBody{b.inputs[0], b.outputs[0], from, to, elements, *nest, rounding}, elements);
+  });
   return {d};
 }
 

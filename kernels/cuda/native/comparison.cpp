@@ -36,7 +36,8 @@ Descriptions describe_comparison(const KernelRequest& request, Libraries*) {
     if (row.op != request.op) continue;
     visit_stored_number(d.inputs[0].dtype, [&]<class T>() {
       d.make = launches([=, comparison = row.comparison](const Buffers& b) {
-        return launches_over(CompareBody<T>{b.in<T>(0), binary ? b.in<T>(1) : nullptr, b.out<std::uint8_t>(0), elements, comparison, *nest}, elements);
+        return launches_over(CompareBody<T>{b.in<T>(0), binary ? b.in<T>(1) : nullptr, b.out<std::uint8_t>(0), elements, comparison, *nest},
+                             elements);
       });
     });
   }
@@ -51,7 +52,9 @@ Descriptions describe_where(const KernelRequest& request, Libraries*) {
   if (!nest) return {};
   const auto elements = static_cast<std::uint32_t>(d.outputs[0].shape.elements());
   visit_bytes(size, [&]<class Unit>() {
-    d.make = launches([=](const Buffers& b) { return launches_over(WhereBody<Unit>{b.in<std::uint8_t>(0), b.in<Unit>(1), b.in<Unit>(2), b.out<Unit>(0), elements, *nest}, elements); });
+    d.make = launches([=](const Buffers& b) {
+      return launches_over(WhereBody<Unit>{b.in<std::uint8_t>(0), b.in<Unit>(1), b.in<Unit>(2), b.out<Unit>(0), elements, *nest}, elements);
+    });
   });
   return {d};
 }

@@ -32,7 +32,8 @@ bool relu_of(const Attributes& a) { return a.text("activation", "") == "Relu"; }
 Descriptions describe_convolution(const KernelRequest& request, Libraries*) {
   const std::optional<ChannelSums> sums = channel_sums_of(request);
   const std::optional<NormalizedInput> input = normalized_input_of(request, 3);
-  std::optional<Convolution> k = convolution_of(sums ? sums->request : request, "native.convolution", request.inputs[0].shape, request.outputs[0].shape);
+  std::optional<Convolution> k =
+      convolution_of(sums ? sums->request : request, "native.convolution", request.inputs[0].shape, request.outputs[0].shape);
   if (!k) return {};
   const std::int64_t before = input ? input->workspace : 0;
   k->d.workspace = before + (sums ? sums->workspace : 0);
@@ -55,13 +56,15 @@ Descriptions describe_convolution(const KernelRequest& request, Libraries*) {
 // ConvolutionBackwardData, perhaps masked, and ConvTranspose, which is the same with a bias.
 Descriptions describe_convolution_backward_data(const KernelRequest& request, Libraries*) {
   const bool transpose = request.op == "ConvTranspose";
-  std::optional<Convolution> k = convolution_of(request, transpose ? "native.convolution_transpose" : "native.convolution_backward_data", request.outputs[0].shape, request.inputs[0].shape);
+  std::optional<Convolution> k = convolution_of(request, transpose ? "native.convolution_transpose" : "native.convolution_backward_data",
+                                                request.outputs[0].shape, request.inputs[0].shape);
   if (!k) return {};
   const bool relu = transpose && relu_of(*request.attributes), third = has(k->d.inputs, 2), bias = transpose && third;
   const Binder mask = third && !transpose ? mask_binder(k->d.outputs[0], 2) : Binder();
   visit_storage(k->d.inputs[0].dtype, [&]<class T>() {
     k->d.make = launches([=, c = k->c, elements = k->d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
-      const Launches gradient = launches_over(ConvolutionBackwardDataBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
+      const Launches gradient = launches_over(
+          ConvolutionBackwardDataBody<T>{b.in<T>(0), b.in<T>(1), bias ? b.in<T>(2) : nullptr, b.out<T>(0), c, relu}, elements);
       if (!mask) return gradient;
       return [gradient, last = mask(b)](void* stream) {
         gradient(stream);
@@ -73,7 +76,8 @@ Descriptions describe_convolution_backward_data(const KernelRequest& request, Li
 }
 
 Descriptions describe_convolution_backward_weights(const KernelRequest& request, Libraries*) {
-  std::optional<Convolution> k = convolution_of(request, "native.convolution_backward_weights", request.inputs[0].shape, request.inputs[1].shape);
+  std::optional<Convolution> k =
+      convolution_of(request, "native.convolution_backward_weights", request.inputs[0].shape, request.inputs[1].shape);
   if (!k) return {};
   const std::optional<NormalizedInput> input = normalized_input_of(request, 2);
   const std::int64_t before = k->d.workspace = input ? input->workspace : 0;

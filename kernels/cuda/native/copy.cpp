@@ -22,7 +22,8 @@ std::int64_t group_of(const CopyPlan& p) {
   if (inner.strides[y_of] != 1 || inner.strides[x_of] != 1) return 1;
   for (std::int64_t group = 16 / static_cast<std::int64_t>(p.size); group > 1; group /= 2) {
     bool fits = inner.size % group == 0 && p.x_offset % group == 0 && p.y_offset % group == 0;
-    for (std::size_t d = 0; d + 1 < p.dims.size(); ++d) fits &= p.dims[d].strides[y_of] % group == 0 && p.dims[d].strides[x_of] % group == 0;
+    for (std::size_t d = 0; d + 1 < p.dims.size(); ++d)
+      fits &= p.dims[d].strides[y_of] % group == 0 && p.dims[d].strides[x_of] % group == 0;
     if (fits) return group;
   }
   return 1;
@@ -77,7 +78,8 @@ std::optional<CopyLauncher> plan_run(const CopyPlan& p) {
   dims->pop_back();
   const auto rows = nest_of<1>(*dims, {static_cast<int>(other)});
   if (!rows) return std::nullopt;
-  Body body{nullptr, nullptr, static_cast<std::uint32_t>(trips(p.dims)), divider(row.size), static_cast<std::int32_t>(row.strides[other]), *rows};
+  Body body{nullptr, nullptr, static_cast<std::uint32_t>(trips(p.dims)), divider(row.size), static_cast<std::int32_t>(row.strides[other]),
+            *rows};
   return [body, p](const std::byte* x, std::byte* y) mutable -> Launches {
     body.x = reinterpret_cast<const Unit*>(x) + p.x_offset;
     body.y = reinterpret_cast<Unit*>(y) + p.y_offset;
@@ -89,7 +91,8 @@ std::optional<CopyLauncher> plan_run(const CopyPlan& p) {
 // Whether both sides' lines begin at pairs of elements, and are pairs.
 bool in_pairs(const CopyPlan& p, std::size_t a, std::size_t b) {
   bool even = p.dims[a].size % 2 == 0 && p.dims[b].size % 2 == 0 && p.x_offset % 2 == 0 && p.y_offset % 2 == 0;
-  for (std::size_t d = 0; d < p.dims.size(); ++d) even &= (d == a || p.dims[d].strides[x_of] % 2 == 0) && (d == b || p.dims[d].strides[y_of] % 2 == 0);
+  for (std::size_t d = 0; d < p.dims.size(); ++d)
+    even &= (d == a || p.dims[d].strides[x_of] % 2 == 0) && (d == b || p.dims[d].strides[y_of] % 2 == 0);
   return even;
 }
 
@@ -138,7 +141,8 @@ std::optional<CopyLauncher> plan_copy(CopyPlan plan) {
   }
   for (std::size_t a = 0; a < plan.dims.size(); ++a)
     for (std::size_t b = 0; b < plan.dims.size(); ++b)
-      if (a != b && plan.dims[a].strides[x_of] == 1 && plan.dims[b].strides[y_of] == 1 && plan.dims[a].size >= least_tile && plan.dims[b].size >= least_tile)
+      if (a != b && plan.dims[a].strides[x_of] == 1 && plan.dims[b].strides[y_of] == 1 && plan.dims[a].size >= least_tile &&
+          plan.dims[b].size >= least_tile)
         return visit_bytes(plan.size, [&]<class Unit>() { return plan_tiles<Unit>(plan, a, b); });
   return visit_bytes(plan.size, [&]<class Unit>() {
     if (std::optional<CopyLauncher> run = plan_run<Unit, true>(plan)) return run;

@@ -37,7 +37,9 @@ Descriptions describe_cumulative_product_backward(const KernelRequest& request, 
   KernelDescription d = row_major_description(request, "native.cumulative_product_backward");
   const CumulativeLines lines = lines_of(request);
   const auto make = [&]<class T>() {
-    d.make = launches([=](const Buffers& b) { return launches_over(CumulativeProductBackwardBody<T>{b.in<T>(0), b.in<T>(1), b.out<T>(0), lines}, lines.count); });
+    d.make = launches([=](const Buffers& b) {
+      return launches_over(CumulativeProductBackwardBody<T>{b.in<T>(0), b.in<T>(1), b.out<T>(0), lines}, lines.count);
+    });
   };
   if (d.inputs[0].dtype == DType::float32) make.template operator()<float>();
   if (d.inputs[0].dtype == DType::float64) make.template operator()<double>();

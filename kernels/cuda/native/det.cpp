@@ -18,7 +18,9 @@ Descriptions describe(const KernelRequest& request, std::string_view kernel) {
   d.efficiency = 0.05;
   visit_float(dtype, [&]<class T>() {
     d.make = launches([=](const Buffers& b) {
-      return launches_over(DetBody<T, gradient>{b.in<T>(0), gradient ? b.in<T>(1) : nullptr, b.out<T>(0), reinterpret_cast<double*>(b.workspace), count, n}, count);
+      return launches_over(
+          DetBody<T, gradient>{b.in<T>(0), gradient ? b.in<T>(1) : nullptr, b.out<T>(0), reinterpret_cast<double*>(b.workspace), count, n},
+          count);
     });
   });
   return {d};

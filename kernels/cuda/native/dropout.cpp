@@ -26,21 +26,32 @@ Descriptions describe_dropout(const KernelRequest& request, Libraries*) {
   if (!nest) return {};
   const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
   // A ratio of 1 drops all: no word reaches 2³², so the scale does it.
-  const DropoutRule rule{.random = nullptr, .outside = runs.outside, .samples = runs.samples, .inside = runs.inside,
-                         .threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0)), .layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0)),
-                         .scale = ratio < 1 ? 1 / (1 - ratio) : 0.0, .counted = runs.counted};
-  const std::int64_t channels = rank > 1 ? x.shape[1] : 1, positions = rank > 1 && x.shape[0] > 0 && channels > 0 ? elements / (x.shape[0] * channels) : 1;
+  const DropoutRule rule{.random = nullptr,
+                         .outside = runs.outside,
+                         .samples = runs.samples,
+                         .inside = runs.inside,
+                         .threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0)),
+                         .layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0)),
+                         .scale = ratio < 1 ? 1 / (1 - ratio) : 0.0,
+                         .counted = runs.counted};
+  const std::int64_t channels = rank > 1 ? x.shape[1] : 1,
+                     positions = rank > 1 && x.shape[0] > 0 && channels > 0 ? elements / (x.shape[0] * channels) : 1;
   const bool by_channels = rank > 2 && runs.consecutive() && x.layout == Layout::channels_last(rank) && elements > 0 && positions % 4 == 0;
   visit_storage(x.dtype, [&]<class T>() {
     d.make = launches([=, row_major = x.layout.is_row_major(), numbers = *nest](const Buffers& b) -> Launches {
       DropoutRule bound = rule;
       bound.random = b.in<std::int64_t>(1);
       const auto with = [&]<bool runs>() -> Launches {
-        const auto in_packs = [&]<int width>() { return launches_over(DropoutPacksBody<T, width, runs>{b.in<T>(0), b.out<T>(0), bound, elements / width}, elements / width); };
+        const auto in_packs = [&]<int width>() {
+          return launches_over(DropoutPacksBody<T, width, runs>{b.in<T>(0), b.out<T>(0), bound, elements / width}, elements / width);
+        };
         if (row_major && sizeof(T) == 2 && rule.inside % 8 == 0) return in_packs.template operator()<8>();
         if (row_major && rule.inside % 4 == 0) return in_packs.template operator()<4>();
         if constexpr (!runs)
-          if (by_channels) return launches_over(DropoutChannelsBody<T>{b.in<T>(0), b.out<T>(0), bound, divider(channels), divider(positions / 4), static_cast<std::uint32_t>(elements / 4)}, elements / 4);
+          if (by_channels)
+            return launches_over(DropoutChannelsBody<T>{b.in<T>(0), b.out<T>(0), bound, divider(channels), divider(positions / 4),
+                                                        static_cast<std::uint32_t>(elements / 4)},
+                                 elements / 4);
         return launches_over(DropoutBody<T, runs>{b.in<T>(0), b.out<T>(0), bound, elements, row_major, numbers}, elements);
       };
       return rule.outside == 1 ? with.template operator()<false>() : with.template operator()<true>();

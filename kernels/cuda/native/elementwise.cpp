@@ -43,7 +43,8 @@ ElementwiseBody<T> body_of(const ElementwiseProgram& p) {
   body.nest.rank = static_cast<int>(p.dims.size());
   for (std::size_t d = 0; d < p.dims.size(); ++d) {
     body.nest.sizes[d] = divider(p.dims[d].size);
-    for (std::size_t k = 0; k < static_cast<std::size_t>(p.inputs); ++k) body.nest.strides[k][d] = static_cast<std::int32_t>(p.dims[d].strides[k + 1]);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(p.inputs); ++k)
+      body.nest.strides[k][d] = static_cast<std::int32_t>(p.dims[d].strides[k + 1]);
   }
   return body;
 }
@@ -71,10 +72,14 @@ Attributes single_instruction(std::string_view op, const Attributes& given, std:
   Floats params(2, 0.0F);
   const Operator* row = find_operator(op);
   if (!row) row = find_operator(op, "tandem");
-  for (std::size_t i = 0; row && i < row->parameters.size() && i < params.size(); ++i) params[i] = given.real(row->parameters[i].attribute, row->parameters[i].absent);
+  for (std::size_t i = 0; row && i < row->parameters.size() && i < params.size(); ++i)
+    params[i] = given.real(row->parameters[i].attribute, row->parameters[i].absent);
   Ints args(3, -1);
   for (std::size_t i = 0; i < inputs && i < args.size(); ++i) args[i] = static_cast<std::int64_t>(i);
-  return {{"ops", Strings{std::string(formula_of(op, given))}}, {"args", args}, {"params", params}, {"results", Ints{static_cast<std::int64_t>(inputs)}}};
+  return {{"ops", Strings{std::string(formula_of(op, given))}},
+          {"args", args},
+          {"params", params},
+          {"results", Ints{static_cast<std::int64_t>(inputs)}}};
 }
 
 std::optional<Binder> binder_of(const ElementwiseProgram& program) {
@@ -93,7 +98,8 @@ std::optional<ElementwiseProgram> parse_program(const KernelDescription& d, std:
   const Ints& args = attributes.ints("args");
   const Floats& params = attributes.floats("params");
   const Ints& results = attributes.ints("results");
-  if (d.inputs.size() > max_inputs || d.outputs.size() > max_outputs || ops.size() > max_instructions || d.outputs.empty()) return std::nullopt;
+  if (d.inputs.size() > max_inputs || d.outputs.size() > max_outputs || ops.size() > max_instructions || d.outputs.empty())
+    return std::nullopt;
   ElementwiseProgram p;
   p.dtype = d.outputs[0].dtype;
   p.elements = d.outputs[0].shape.elements();
@@ -138,7 +144,8 @@ std::vector<KernelDescription> describe_elementwise(const KernelRequest& request
   // The layout of the first operand as large as the outputs, so that most is walked in its own order.
   Layout layout = Layout::channels_last(rank);
   const auto chosen = [&](const Operand& o) { return o.shape.rank() == rank && o.layout.plain(); };
-  const auto whole = std::find_if(request.inputs.begin(), request.inputs.end(), [&](const Operand& o) { return chosen(o) && o.shape == request.outputs[0].shape; });
+  const auto whole = std::find_if(request.inputs.begin(), request.inputs.end(),
+                                  [&](const Operand& o) { return chosen(o) && o.shape == request.outputs[0].shape; });
   if (whole != request.inputs.end()) layout = whole->layout;
   if (chosen(request.outputs[0])) layout = request.outputs[0].layout;
   KernelDescription d = description_of(request, "native.elementwise", layout);

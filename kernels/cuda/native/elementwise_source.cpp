@@ -55,9 +55,9 @@ FusedSource fused_source(const ElementwiseProgram& p) {
   FusedSource source;
   source.vector = vector_of(p, static_cast<std::int64_t>(size_of(p.dtype)));
   std::string& s = source.text;
-  s = concat(elementwise_operators_text, conversions, "using namespace tandem::cuda;\nusing T = ", type->storage, ";\nusing C = ", type->compute,
-             ";\n__device__ C load(T v) { return ", type->load, "; }\n__device__ T store(C v) { return ", type->store, "; }\nstruct alignas(", source.vector, " * sizeof(T)) Pack { T v[", source.vector,
-             "]; };\nstruct Arguments {");
+  s = concat(elementwise_operators_text, conversions, "using namespace tandem::cuda;\nusing T = ", type->storage,
+             ";\nusing C = ", type->compute, ";\n__device__ C load(T v) { return ", type->load, "; }\n__device__ T store(C v) { return ",
+             type->store, "; }\nstruct alignas(", source.vector, " * sizeof(T)) Pack { T v[", source.vector, "]; };\nstruct Arguments {");
   for (int k = 0; k < p.inputs; ++k) s += concat(" const T* x", k, ";");
   for (std::size_t k = 0; k < p.results.size(); ++k) s += concat(" T* y", k, ";");
   s += concat(" };\nextern \"C\" __global__ void __launch_bounds__(", source.threads,
@@ -94,7 +94,8 @@ FusedSource fused_source(const ElementwiseProgram& p) {
     const auto number = [](float v) { return concat("static_cast<C>(__int_as_float(", std::bit_cast<std::int32_t>(v), "))"); };
     const std::string function = concat("static_cast<Function>(", static_cast<int>(n.function), ")");
     if (is_float(p.dtype))
-      s += concat(target, "apply_real<C>(", function, ", r", static_cast<int>(n.a), ", r", static_cast<int>(n.b), ", ", number(n.p), ", ", number(n.q), ");\n");
+      s += concat(target, "apply_real<C>(", function, ", r", static_cast<int>(n.a), ", r", static_cast<int>(n.b), ", ", number(n.p), ", ",
+                  number(n.q), ");\n");
     else
       s += concat(target, "static_cast<T>(apply_integer(", function, ", r", static_cast<int>(n.a), ", r", static_cast<int>(n.b), "));\n");
   }

@@ -41,7 +41,8 @@ Descriptions describe_fp8_scale_update(const KernelRequest& request, Libraries*)
   KernelDescription d = row_major_description(request, "native.fp8_scale_update");
   d.in_place = {{0, 0}};
   d.efficiency = 0.1;
-  d.make = launches([types = request.attributes->ints("to"), margin = static_cast<int>(request.attributes->integer("margin", 0))](const Buffers& b) -> Launches {
+  d.make = launches([types = request.attributes->ints("to"),
+                     margin = static_cast<int>(request.attributes->integer("margin", 0))](const Buffers& b) -> Launches {
     std::vector<Launches> all;
     for (std::size_t first = 0; first < types.size(); first += fp8_rows_a_launch) {
       Fp8ScaleUpdateBody body{};

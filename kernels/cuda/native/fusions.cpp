@@ -19,7 +19,8 @@ bool is_chained(const KernelRequest& request, int capability) {
   const bool forward = request.op == "Conv";
   const Operand &x = request.inputs[0], &y = forward ? request.outputs[0] : request.inputs[1];
   if (capability != 90 || x.dtype != DType::float16 || has(request.outputs, 1) != forward) return false;
-  if ((forward && has(request.inputs, 2)) || request.attributes->has("activation") || request.attributes->integer("group", 1) != 1) return false;
+  if ((forward && has(request.inputs, 2)) || request.attributes->has("activation") || request.attributes->integer("group", 1) != 1)
+    return false;
   return in_eights(x.shape[1]) && in_eights(y.shape[1]);
 }
 
@@ -37,7 +38,9 @@ bool is_attention(const KernelRequest& request, int) {
 
 // All steps of an LSTM, GRU or RNN in one: a launch or two a step. The products of a step are plain float32's: where they are large, those
 // of a library by tensor cores may be worth its ten launches.
-bool is_recurrence(const KernelRequest& request, int) { return request.inputs[0].dtype == DType::float32 && request.inputs[0].shape.elements() > 0; }
+bool is_recurrence(const KernelRequest& request, int) {
+  return request.inputs[0].dtype == DType::float32 && request.inputs[0].shape.elements() > 0;
+}
 bool is_short_recurrence(const KernelRequest& request, int capability) {
   constexpr double short_products = 1e9;  // FLOPs of a step: 25 µs where 60% of an H200's peak is reached
   if (!is_recurrence(request, capability)) return false;
@@ -52,7 +55,9 @@ bool is_narrow_loss(const KernelRequest& request, int) {
 }
 
 // Scores of 16 bits, probabilities of 16 bits, or both.
-bool is_narrow_softmax(const KernelRequest& request, int) { return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype); }
+bool is_narrow_softmax(const KernelRequest& request, int) {
+  return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype);
+}
 
 // With an addend, y, or both of 16 bits beside float32 x; of the gradient dy, or what is added to it.
 bool is_row_normalization(const KernelRequest& request, int) {
@@ -60,8 +65,10 @@ bool is_row_normalization(const KernelRequest& request, int) {
   return (y == x && addend == x) || (x == DType::float32 && is_16_bit(addend) && (y == x || y == addend));
 }
 bool is_row_gradient(const KernelRequest& request, int) {
-  if (has(request.inputs, 6)) return request.inputs[0].dtype == DType::float32 && request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[6].dtype);
-  return request.inputs[1].dtype == request.inputs[0].dtype || (request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[0].dtype));
+  if (has(request.inputs, 6))
+    return request.inputs[0].dtype == DType::float32 && request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[6].dtype);
+  return request.inputs[1].dtype == request.inputs[0].dtype ||
+         (request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[0].dtype));
 }
 
 // An activation in a library's product of 16 bits. Others have a kernel behind the product either way.
@@ -97,7 +104,8 @@ constexpr Form forms[] = {
 
 Gain fuses(const KernelRequest& request, int capability) {
   if (find_update(request.op)) return Gain::yes;  // of many in a launch, reads gradients in 16 bits and writes a copy in them
-  const auto form = std::find_if(std::begin(forms), std::end(forms), [&](const Form& f) { return f.op == request.op && f.gains(request, capability); });
+  const auto form =
+      std::find_if(std::begin(forms), std::end(forms), [&](const Form& f) { return f.op == request.op && f.gains(request, capability); });
   return form == std::end(forms) ? Gain::no : form->sure;
 }
 

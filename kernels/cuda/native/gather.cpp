@@ -36,7 +36,8 @@ Descriptions describe_gather(const KernelRequest& request, Libraries*) {
     visit_width<Unit>(s.inner, [&]<int width>() {
       d.make = launches([=, wide = d.inputs[1].dtype == DType::int64](const Buffers& b) {
         using Body = GatherBody<Unit, width>;
-        const Body body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0), static_cast<Unit>(invalid), wide, s.axis, s.count, s.inner / width, s.outer * s.count * s.inner / width};
+        const Body body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0),  static_cast<Unit>(invalid),         wide,
+                        s.axis,        s.count,     s.inner / width, s.outer * s.count * s.inner / width};
         return launches_over(body, body.packs);
       });
     });
@@ -58,8 +59,17 @@ Descriptions describe_gather_backward(const KernelRequest& request, Libraries*) 
         const Launches zero = fill_launches(b.outputs[0], s.outer * s.axis * s.inner, sizeof(T), 0);
         if (s.count == 0) return zero;
         auto* const keys = reinterpret_cast<std::uint64_t*>(b.workspace);
-        const GatherSums<T> sums{b.in<T>(0), keys, b.out<T>(0), reinterpret_cast<Compute<T>*>(b.workspace + bytes_of_keys(s.count)), s.axis, s.count, s.inner / width, pieces, s.outer * pieces * (s.inner / width)};
-        return in_turn({zero, sorted_keys(keys, IndexRows{b.inputs[1], wide, s.axis}, s.count), launches_over(GatherPiecesBody<T, width>{sums}, sums.items),
+        const GatherSums<T> sums{b.in<T>(0),
+                                 keys,
+                                 b.out<T>(0),
+                                 reinterpret_cast<Compute<T>*>(b.workspace + bytes_of_keys(s.count)),
+                                 s.axis,
+                                 s.count,
+                                 s.inner / width,
+                                 pieces,
+                                 s.outer * pieces * (s.inner / width)};
+        return in_turn({zero, sorted_keys(keys, IndexRows{b.inputs[1], wide, s.axis}, s.count),
+                        launches_over(GatherPiecesBody<T, width>{sums}, sums.items),
                         launches_over(GatherSpansBody<T, width>{sums}, sums.items)});
       });
     });
@@ -89,7 +99,8 @@ Descriptions describe_gather_elements(const KernelRequest& request, Libraries*) 
   const std::uint64_t invalid = is_float(dtype) ? pattern_of(dtype, std::numeric_limits<double>::quiet_NaN()) : 0;
   visit_bytes(size_of(dtype), [&]<class Unit>() {
     d.make = launches([s = *split, invalid, wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
-      const GatherElementsBody<Unit> body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0), static_cast<Unit>(invalid), wide, s.axis, s.count, s.inner, s.outer * s.count * s.inner};
+      const GatherElementsBody<Unit> body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0), static_cast<Unit>(invalid), wide,
+                                          s.axis,        s.count,     s.inner,        s.outer * s.count * s.inner};
       return [body, blocks = blocks_for(body.elements, GatherElementsBody<Unit>::threads)](void* stream) { launch(body, blocks, stream); };
     });
   });
@@ -108,14 +119,19 @@ Descriptions describe_gather_elements_backward(const KernelRequest& request, Lib
   const bool sorts = split->count > few && x.rank() <= max_dims && can_be_sorted(elements, x.elements());
   if (sorts) d.workspace = bytes_of_keys(elements);
   visit_storage(dtype, [&]<class T>() {
-    d.make = launches([=, s = *split, axis = normalize_axis(request.attributes->integer("axis", 0), x.rank(), "axis"), wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
+    d.make = launches([=, s = *split, axis = normalize_axis(request.attributes->integer("axis", 0), x.rank(), "axis"),
+                       wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
       const Launches zero = fill_launches(b.outputs[0], s.outer * s.axis * s.inner, sizeof(T), 0);
-      if (!sorts) return in_turn({zero, launches_over(GatherElementsBackwardBody<T>{b.in<T>(0), b.inputs[1], b.out<T>(0), wide, s.axis, s.count, s.inner, elements}, elements)});
+      if (!sorts)
+        return in_turn({zero, launches_over(GatherElementsBackwardBody<T>{b.in<T>(0), b.inputs[1], b.out<T>(0), wide, s.axis, s.count,
+                                                                          s.inner, elements},
+                                            elements)});
       auto* const keys = reinterpret_cast<std::uint64_t*>(b.workspace);
       ElementRows rows{b.inputs[1], wide, x.rank(), axis, {}, {}};
       std::copy(x.begin(), x.end(), rows.x);
       std::copy(indices.begin(), indices.end(), rows.u);
-      return in_turn({zero, sorted_keys(keys, rows, elements), launches_over(ScatterRowsBody<T>{b.in<T>(0), b.out<T>(0), keys, ScatterReduction::add, elements, 1}, elements)});
+      return in_turn({zero, sorted_keys(keys, rows, elements),
+                      launches_over(ScatterRowsBody<T>{b.in<T>(0), b.out<T>(0), keys, ScatterReduction::add, elements, 1}, elements)});
     });
   });
   return {d};

@@ -19,7 +19,8 @@ struct Problem {
   // Of so many numbers for each sample, split and channel.
   template <class T>
   std::int64_t partial(std::int64_t numbers) const {
-    return align_up(matrix.samples * tiles_of<T>(matrix).splits * numbers * matrix.channels * static_cast<std::int64_t>(sizeof(Compute<T>)));
+    return align_up(matrix.samples * tiles_of<T>(matrix).splits * numbers * matrix.channels *
+                    static_cast<std::int64_t>(sizeof(Compute<T>)));
   }
 };
 
@@ -50,7 +51,8 @@ Descriptions describe_group_normalization(const KernelRequest& request, Librarie
       auto* const partial = reinterpret_cast<C*>(b.workspace);
       return visit_width<T>(p.matrix.channels, [&]<int width>() {
         const ChannelTiles tiles = tiles_of(p.matrix, width);
-        const Normalization<T, C> n{b.in<T>(0), nullptr, b.out<T>(0), b.in<C>(1), b.in<C>(2), b.out<C>(1), nullptr, b.out<C>(2), 0, false, p.groups};
+        const Normalization<T, C> n{b.in<T>(0), nullptr,     b.out<T>(0), b.in<C>(1), b.in<C>(2), b.out<C>(1),
+                                    nullptr,    b.out<C>(2), 0,           false,      p.groups};
         return in_turn({launches_of(MomentsBody<T, width>{tiles, b.in<T>(0), partial}, blocks_of(tiles)),
                         launches_of(GroupStatisticsBody<C>{tiles, partial, b.out<C>(1), b.out<C>(2), p.groups.groups, p.groups.channels, epsilon}, p.all()),
                         launches_of(NormalizeBody<T, C, width>{tiles, n}, blocks_of(tiles))});
@@ -75,9 +77,13 @@ Descriptions describe_group_normalization_backward(const KernelRequest& request,
       const NormInput<T> in{b.in<T>(1), b.in<T>(0), nullptr, b.in<C>(2), nullptr, b.in<C>(3), b.in<C>(4), false, p.groups};
       return visit_width<T>(p.matrix.channels, [&]<int width>() {
         const ChannelTiles tiles = tiles_of(p.matrix, width);
-        std::vector<Launches> steps{launches_of(NormSumsBody<T, width>{tiles, in, partial}, blocks_of(tiles)),
-                                    launches_of(GroupSumsBody<C>{partial, b.in<C>(2), of_groups, p.groups.groups, p.groups.channels, tiles.splits}, p.all())};
-        if (sums) steps.push_back(launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), p.matrix.channels, p.matrix.samples * tiles.splits}, ceil_div(2 * p.matrix.channels, finish_columns)));
+        std::vector<Launches> steps{
+            launches_of(NormSumsBody<T, width>{tiles, in, partial}, blocks_of(tiles)),
+            launches_of(GroupSumsBody<C>{partial, b.in<C>(2), of_groups, p.groups.groups, p.groups.channels, tiles.splits}, p.all())};
+        if (sums)
+          steps.push_back(
+              launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), p.matrix.channels, p.matrix.samples * tiles.splits},
+                          ceil_div(2 * p.matrix.channels, finish_columns)));
         steps.push_back(launches_of(NormGradientBody<T, width>{tiles, in, nullptr, nullptr, of_groups, b.out<T>(0)}, blocks_of(tiles)));
         return in_turn(std::move(steps));
       });

@@ -45,7 +45,10 @@ Descriptions describe_look_up(const KernelRequest& request, Libraries*) {
   d.inputs[1].layout = Layout::row_major(2);
   const int axis = static_cast<int>(request.attributes->integer("axis")), rank = d.outputs[0].shape.rank();
   const bool open = !request.outputs[0].layout.plain() || request.outputs[0].layout.any();
-  if (open) d.outputs[0].layout = axis != 1 || rank < 3 ? d.inputs[0].layout : request.options.preference == LayoutPreference::channels_last ? Layout::channels_last(rank) : Layout::row_major(rank);
+  if (open)
+    d.outputs[0].layout = axis != 1 || rank < 3                                           ? d.inputs[0].layout
+                          : request.options.preference == LayoutPreference::channels_last ? Layout::channels_last(rank)
+                                                                                          : Layout::row_major(rank);
   const std::size_t size = size_of(d.outputs[0].dtype);
   if (!fit_index(d) || (size != 2 && size != 4)) return {};
   std::vector<LoopDim> dims = loops_of(d, axis);

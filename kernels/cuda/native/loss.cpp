@@ -19,7 +19,8 @@ std::optional<Labels> labels_of(const Operand& labels, const Operand& scores) {
 // Sum of a vector that holds what T is computed in.
 template <class C>
 std::optional<ReductionPlan> plan_sum(std::int64_t count, const KernelOptions& options) {
-  return plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{count}, Layout::row_major(1)}, {0}, {dtype_of<C>(), Shape{}, Layout::row_major(0)}, options);
+  return plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{count}, Layout::row_major(1)}, {0},
+                        {dtype_of<C>(), Shape{}, Layout::row_major(0)}, options);
 }
 
 }  // namespace
@@ -36,17 +37,22 @@ Descriptions describe_softmax_cross_entropy(const KernelRequest& request, Librar
   visit_storage(logits.dtype, [&]<class T>() {
     using C = Compute<T>;
     if (d.outputs[0].dtype != dtype_of<C>()) return;
-    const std::optional<ReductionPlan> sum = plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{rows}, Layout::row_major(1)}, {0}, d.outputs[0], request.options);
+    const std::optional<ReductionPlan> sum =
+        plan_reduction(Reduce::sum, false, {dtype_of<C>(), Shape{rows}, Layout::row_major(1)}, {0}, d.outputs[0], request.options);
     if (!sum) return;
     found = true;
     const std::int64_t losses = align_up(rows * static_cast<std::int64_t>(sizeof(C)));
     d.workspace = losses + sum->workspace;
     d.in_place = {{1, 0}};
-    d.make = launches([=, sum = *sum, l = *labels, ignored = a.integer("ignore_index", 0), ignores = a.has("ignore_index"), scale = a.real("scale", 1.0F)](const Buffers& b) -> Launches {
+    d.make = launches([=, sum = *sum, l = *labels, ignored = a.integer("ignore_index", 0), ignores = a.has("ignore_index"),
+                       scale = a.real("scale", 1.0F)](const Buffers& b) -> Launches {
       C* const each = reinterpret_cast<C*>(b.workspace);
       const auto whole = sum.bind(b.workspace, b.outputs[0], b.workspace + losses);
-      if (l.dense) return in_turn({launches_of(DenseCrossEntropyBody<T>{b.in<T>(0), b.in<T>(1), each, b.out<T>(1), classes, scale}, rows), whole});
-      return in_turn({launches_of(CrossEntropyBody<T>{b.in<T>(0), b.inputs[1], each, b.out<T>(1), classes, ignored, l.wide, ignores, scale}, rows), whole});
+      if (l.dense)
+        return in_turn({launches_of(DenseCrossEntropyBody<T>{b.in<T>(0), b.in<T>(1), each, b.out<T>(1), classes, scale}, rows), whole});
+      return in_turn(
+          {launches_of(CrossEntropyBody<T>{b.in<T>(0), b.inputs[1], each, b.out<T>(1), classes, ignored, l.wide, ignores, scale}, rows),
+           whole});
     });
   });
   return found ? Descriptions{d} : Descriptions{};
@@ -54,7 +60,8 @@ Descriptions describe_softmax_cross_entropy(const KernelRequest& request, Librar
 
 Descriptions describe_negative_log_likelihood(const KernelRequest& request, Libraries*) {
   const bool backward = request.op == "NegativeLogLikelihoodLossBackward";
-  KernelDescription d = row_major_description(request, backward ? "native.negative_log_likelihood_backward" : "native.negative_log_likelihood");
+  KernelDescription d =
+      row_major_description(request, backward ? "native.negative_log_likelihood_backward" : "native.negative_log_likelihood");
   const Operand& scores = backward ? d.outputs[0] : d.inputs[0];
   const Attributes& a = *request.attributes;
   if (!is_storage_float(scores.dtype) || (d.inputs[1].dtype != DType::int64 && d.inputs[1].dtype != DType::int32)) return {};
@@ -70,15 +77,28 @@ Descriptions describe_negative_log_likelihood(const KernelRequest& request, Libr
     found = true;
     const std::int64_t column = align_up(count * static_cast<std::int64_t>(sizeof(C))), one = align_up(sizeof(C));
     d.workspace = 2 * column + 2 * one + sum->workspace;
-    d.make = launches([=, sum = *sum, ignored = a.integer("ignore_index", 0), ignores = a.has("ignore_index")](const Buffers& b) -> Launches {
-      std::byte *const parts = b.workspace, *const weights = parts + column, *const loss = weights + column, *const total = loss + one, *const rest = total + one;
+    d.make = launches([=, sum = *sum, ignored = a.integer("ignore_index", 0),
+                       ignores = a.has("ignore_index")](const Buffers& b) -> Launches {
+      std::byte *const parts = b.workspace, *const weights = parts + column, *const loss = weights + column, *const total = loss + one,
+                       *const rest = total + one;
       const auto at = [](std::byte* p) { return reinterpret_cast<C*>(p); };
-      const LikelihoodBody<T> likelihood{backward ? nullptr : b.in<T>(0), b.inputs[1], weighted ? b.in<T>(2) : nullptr, at(parts), at(weights), count, classes, places, ignored, wide, ignores};
+      const LikelihoodBody<T> likelihood{backward ? nullptr : b.in<T>(0),
+                                         b.inputs[1],
+                                         weighted ? b.in<T>(2) : nullptr,
+                                         at(parts),
+                                         at(weights),
+                                         count,
+                                         classes,
+                                         places,
+                                         ignored,
+                                         wide,
+                                         ignores};
       std::vector<Launches> all{launches_of(likelihood, blocks_for(count, LikelihoodBody<T>::threads))};
       if (mean) all.push_back(sum.bind(weights, total, rest));
       if (backward) {
         const std::int64_t elements = count * classes;
-        all.push_back(launches_of(LikelihoodBackwardBody<T>{b.in<T>(0), b.inputs[1], at(weights), mean ? at(total) : nullptr, b.out<T>(0), elements, classes, places, wide, each},
+        all.push_back(launches_of(LikelihoodBackwardBody<T>{b.in<T>(0), b.inputs[1], at(weights), mean ? at(total) : nullptr, b.out<T>(0),
+                                                            elements, classes, places, wide, each},
                                   blocks_for(elements, LikelihoodBackwardBody<T>::threads)));
       } else if (each) {
         all.push_back(launches_of(QuotientBody<T>{at(parts), nullptr, b.out<T>(0), count}, blocks_for(count, QuotientBody<T>::threads)));
@@ -105,7 +125,10 @@ Descriptions describe_count_correct(const KernelRequest& request, Libraries*) {
     d.make = launches([=, sum = *sum, l = *labels](const Buffers& b) -> Launches {
       float* const each = reinterpret_cast<float*>(b.workspace);
       const auto whole = sum.bind(b.workspace, b.outputs[0], b.workspace + column);
-      if (l.dense) return in_turn({launches_of(DenseCorrectBody<T>{b.in<T>(0), b.in<T>(1), each, rows, classes}, blocks_for(rows, DenseCorrectBody<T>::threads)), whole});
+      if (l.dense)
+        return in_turn(
+            {launches_of(DenseCorrectBody<T>{b.in<T>(0), b.in<T>(1), each, rows, classes}, blocks_for(rows, DenseCorrectBody<T>::threads)),
+             whole});
       return in_turn({launches_of(CorrectBody<T>{b.in<T>(0), b.inputs[1], each, classes, l.wide}, rows), whole});
     });
   });

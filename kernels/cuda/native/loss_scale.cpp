@@ -29,8 +29,11 @@ struct Tested {
 // As many launches as the tables of tensors need, then one over what they found.
 Launches finite_launches(const Buffers& b, const std::vector<Tested>& tensors, Narrow type) {
   std::vector<FinitePartBody::Tensor> list;
-  for (std::size_t t = 0; t < tensors.size(); ++t) list.push_back({b.inputs[t], tensors[t].elements, tensors[t].narrow, in_packs({b.inputs[t]})});
-  auto all = tables_of<&FinitePartBody::table>(std::span<const FinitePartBody::Tensor>(list), [&] { return FinitePartBody{{}, type, 0, reinterpret_cast<float*>(b.workspace)}; });
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    list.push_back({b.inputs[t], tensors[t].elements, tensors[t].narrow, in_packs({b.inputs[t]})});
+  auto all = tables_of<&FinitePartBody::table>(std::span<const FinitePartBody::Tensor>(list), [&] {
+    return FinitePartBody{{}, type, 0, reinterpret_cast<float*>(b.workspace)};
+  });
   std::int64_t parts = 0;
   for (auto& [body, blocks] : all) {
     body.first_part = parts;
@@ -62,7 +65,9 @@ Descriptions describe_all_finite(const KernelRequest& request, Libraries*) {
     tensors.push_back({physical_elements(o.shape, o.layout), o.dtype != DType::float32});
     d.workspace += pieces_of<decltype(FinitePartBody::table)>(tensors.back().elements) * static_cast<std::int64_t>(sizeof(float));
   }
-  d.make = launches([tensors, type](const Buffers& b) { return finite_launches(b, tensors, type == DType::float16 ? Narrow::float16 : Narrow::bfloat16); });
+  d.make = launches([tensors, type](const Buffers& b) {
+    return finite_launches(b, tensors, type == DType::float16 ? Narrow::float16 : Narrow::bfloat16);
+  });
   return {d};
 }
 
@@ -91,10 +96,12 @@ Descriptions describe_scaled_scalars(const KernelRequest& request, Libraries*) {
   if (!all_single(request)) return {};
   KernelDescription d = plain(request, "native.scaled_scalars");
   const Attributes& a = *request.attributes;
-  d.make = launches([start = a.real("start"), n = update_numbers(static_cast<UpdateKind>(a.integer("kind", 0)), a)](const Buffers& b) -> Launches {
-    const ScaledScalarsBody body{b.in<StepScalars>(0), b.in<LossScaleState>(1), b.in<float>(2), b.out<StepScalars>(0), start, n.kind, n.beta1, n.beta2};
-    return [body](void* stream) { launch(body, 1, stream); };
-  });
+  d.make = launches(
+      [start = a.real("start"), n = update_numbers(static_cast<UpdateKind>(a.integer("kind", 0)), a)](const Buffers& b) -> Launches {
+        const ScaledScalarsBody body{
+            b.in<StepScalars>(0), b.in<LossScaleState>(1), b.in<float>(2), b.out<StepScalars>(0), start, n.kind, n.beta1, n.beta2};
+        return [body](void* stream) { launch(body, 1, stream); };
+      });
   return {d};
 }
 

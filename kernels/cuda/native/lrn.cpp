@@ -11,7 +11,9 @@ constexpr std::string_view lrn_family = "native.lrn";
 
 Descriptions describe_lrn(const KernelRequest& request, Libraries*) {
   const bool backward = request.op == "LRNBackward", training = request.op == "LRNTraining";
-  std::optional<KernelDescription> d = channels_last_description(request, backward ? "native.lrn_backward" : training ? "native.lrn_training" : "native.lrn");
+  std::optional<KernelDescription> d = channels_last_description(request, backward   ? "native.lrn_backward"
+                                                                          : training ? "native.lrn_training"
+                                                                                     : "native.lrn");
   const Operand nothing{DType::uint8, Shape{0}, Layout::opaque(lrn_family)};
   if (!d || (backward && d->inputs[3] != nothing)) return {};
   if (training) d->outputs[1] = nothing;

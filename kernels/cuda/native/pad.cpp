@@ -13,7 +13,8 @@ struct ModeRow {
   std::string_view name;
   PadMode mode;
 };
-constexpr ModeRow modes[] = {{"constant", PadMode::constant}, {"reflect", PadMode::reflect}, {"edge", PadMode::edge}, {"wrap", PadMode::wrap}};
+constexpr ModeRow modes[] = {
+    {"constant", PadMode::constant}, {"reflect", PadMode::reflect}, {"edge", PadMode::edge}, {"wrap", PadMode::wrap}};
 
 std::optional<PadMode> mode_of(const Attributes& a) {
   for (const ModeRow& row : modes)
@@ -22,15 +23,16 @@ std::optional<PadMode> mode_of(const Attributes& a) {
 }
 
 // x is the tensor that is padded, y the padded one; `walked` is the one whose elements are counted.
-void set_axes(PadAxis (&axes)[max_dims], std::int32_t (*output)[max_dims], const Operand& x, const Operand& y, const Operand& walked, const Ints& pads) {
+void set_axes(PadAxis (&axes)[max_dims], std::int32_t (*output)[max_dims], const Operand& x, const Operand& y, const Operand& walked,
+              const Ints& pads) {
   const std::vector<std::int64_t> xs = strides_of(x), ys = strides_of(y), order_by = strides_of(walked);
   std::vector<std::size_t> order(xs.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return order_by[a] > order_by[b]; });
   for (std::size_t d = 0; d < order.size(); ++d) {
     const std::size_t axis = order[d];
-    axes[d] = {divider(walked.shape.dims[axis]), static_cast<std::int32_t>(x.shape.dims[axis]), static_cast<std::int32_t>(pads[axis]), static_cast<std::int32_t>(xs[axis]),
-               static_cast<std::int32_t>(ys[axis])};
+    axes[d] = {divider(walked.shape.dims[axis]), static_cast<std::int32_t>(x.shape.dims[axis]), static_cast<std::int32_t>(pads[axis]),
+               static_cast<std::int32_t>(xs[axis]), static_cast<std::int32_t>(ys[axis])};
     if (output) (*output)[d] = static_cast<std::int32_t>(y.shape.dims[axis]);
   }
 }

@@ -23,7 +23,9 @@ Descriptions describe_max_pool(const KernelRequest& request, Libraries*) {
   visit_storage(x.dtype, [&]<class T>() {
     visit_width<T>(y.shape[1], [&]<int width>() {
       d->make = launches([=, g = *g, packs = y.shape.elements() / width, channels = y.shape[1] / width](const Buffers& b) {
-        return launches_over(MaxPoolBody<T, width>{b.in<T>(0), b.out<T>(0), training ? b.out<std::int32_t>(1) : nullptr, indices ? b.out<std::int64_t>(1) : nullptr, packs, channels, g, column_major}, packs);
+        return launches_over(MaxPoolBody<T, width>{b.in<T>(0), b.out<T>(0), training ? b.out<std::int32_t>(1) : nullptr,
+                                                   indices ? b.out<std::int64_t>(1) : nullptr, packs, channels, g, column_major},
+                             packs);
       });
     });
   });
@@ -48,16 +50,19 @@ Descriptions describe_max_pool_backward(const KernelRequest& request, Libraries*
 
 Descriptions describe_average_pool(const KernelRequest& request, Libraries*) {
   const bool backward = request.op == "AveragePoolBackward";
-  std::optional<KernelDescription> d = channels_last_description(request, backward ? "native.average_pool_backward" : "native.average_pool");
+  std::optional<KernelDescription> d =
+      channels_last_description(request, backward ? "native.average_pool_backward" : "native.average_pool");
   if (!d) return {};
   const Operand &in = d->inputs[0], &out = d->outputs[0];
-  const std::optional<WindowGeometry> g = backward ? window_geometry(*request.attributes, out.shape, in.shape) : window_geometry(*request.attributes, in.shape, out.shape);
+  const std::optional<WindowGeometry> g =
+      backward ? window_geometry(*request.attributes, out.shape, in.shape) : window_geometry(*request.attributes, in.shape, out.shape);
   if (!g) return {};
   const bool include_padding = request.attributes->integer("count_include_pad", 0) != 0;
   visit_storage(in.dtype, [&]<class T>() {
     visit_width<T>(out.shape[1], [&]<int width>() {
       d->make = launches([=, g = *g, packs = out.shape.elements() / width, channels = out.shape[1] / width](const Buffers& b) {
-        if (backward) return launches_over(AveragePoolBackwardBody<T, width>{b.in<T>(0), b.out<T>(0), packs, channels, g, include_padding}, packs);
+        if (backward)
+          return launches_over(AveragePoolBackwardBody<T, width>{b.in<T>(0), b.out<T>(0), packs, channels, g, include_padding}, packs);
         return launches_over(AveragePoolBody<T, width>{b.in<T>(0), b.out<T>(0), packs, channels, g, include_padding}, packs);
       });
     });

@@ -29,12 +29,28 @@ struct Sizes {
 Sizes sizes_of(const KernelRequest& r, const Shape& steps, int first, const Shape& matrix) {
   const Attributes& a = *r.attributes;
   const std::string& name = a.text("cell");
-  const Cell cell = name == "LSTM" ? Cell::lstm : name == "RNN" ? Cell::rnn : a.integer("linear_before_reset", 0) != 0 ? Cell::gru_linear : Cell::gru;
-  return {cell, a.integer("relu", 0) != 0, a.text("direction") == "reverse", steps[first], steps[first + 1], matrix[2], matrix[0], matrix[1] / matrix[2], cell == Cell::lstm ? 6 : cell == Cell::rnn ? 2 : 5, multiprocessors_of(r.options)};
+  const Cell cell = name == "LSTM"                             ? Cell::lstm
+                    : name == "RNN"                            ? Cell::rnn
+                    : a.integer("linear_before_reset", 0) != 0 ? Cell::gru_linear
+                                                               : Cell::gru;
+  return {cell,
+          a.integer("relu", 0) != 0,
+          a.text("direction") == "reverse",
+          steps[first],
+          steps[first + 1],
+          matrix[2],
+          matrix[0],
+          matrix[1] / matrix[2],
+          cell == Cell::lstm  ? 6
+          : cell == Cell::rnn ? 2
+                              : 5,
+          multiprocessors_of(r.options)};
 }
 
 bool takes(const KernelDescription& d) {
-  const auto usable = [](const Operand& o) { return !o.present() || (o.shape.elements() > 0 && (o.dtype == DType::float32 || o.dtype == DType::int32)); };
+  const auto usable = [](const Operand& o) {
+    return !o.present() || (o.shape.elements() > 0 && (o.dtype == DType::float32 || o.dtype == DType::int32));
+  };
   return fit_index(d) && std::ranges::all_of(d.inputs, usable) && std::ranges::all_of(d.outputs, usable);
 }
 
@@ -54,7 +70,9 @@ bool is_wide(std::initializer_list<std::int64_t> elements) {
 // Calls f with the largest tile that has blocks for most of the device.
 template <int gates, class F>
 void visit_tile(const Sizes& s, F&& f) {
-  const auto fills = [&]<class Tile>(const Tile&) { return 4 * s.D * ceil_div(s.B, Tile::rows) * ceil_div(s.H, Tile::units) >= 3 * s.multiprocessors; };
+  const auto fills = [&]<class Tile>(const Tile&) {
+    return 4 * s.D * ceil_div(s.B, Tile::rows) * ceil_div(s.H, Tile::units) >= 3 * s.multiprocessors;
+  };
   if (fills(LargeStep<gates>{})) return f(LargeStep<gates>{});
   fills(MediumStep<gates>{}) ? f(MediumStep<gates>{}) : f(SmallStep<gates>{});
 }
@@ -62,7 +80,14 @@ void visit_tile(const Sizes& s, F&& f) {
 // Where a step is: what its kernels share but the product's operands.
 template <class Tile>
 StepPlace place_of(const Sizes& s, const StepProduct& product, std::int64_t n, const std::int32_t* lengths) {
-  StepPlace p{.product = product, .B = static_cast<std::int32_t>(s.B), .H = static_cast<std::int32_t>(s.H), .row_tiles = static_cast<std::int32_t>(ceil_div(s.B, Tile::rows)), .unit_tiles = static_cast<std::int32_t>(ceil_div(s.H, Tile::units)), .time = {}, .lengths = lengths, .saved_row = s.slots * s.H};
+  StepPlace p{.product = product,
+              .B = static_cast<std::int32_t>(s.B),
+              .H = static_cast<std::int32_t>(s.H),
+              .row_tiles = static_cast<std::int32_t>(ceil_div(s.B, Tile::rows)),
+              .unit_tiles = static_cast<std::int32_t>(ceil_div(s.H, Tile::units)),
+              .time = {},
+              .lengths = lengths,
+              .saved_row = s.slots * s.H};
   for (const int d : {0, 1}) p.time[d] = static_cast<std::int32_t>(s.time(d, n));
   return p;
 }
@@ -81,8 +106,19 @@ struct Forward {
 
   template <StepForward form, class Tile>
   RecurrentBody<form, Tile> step(std::int64_t n, std::int64_t row, std::int64_t first_gate) const {
-    const StepProduct product{.a = {}, .w = {}, .a_row = row, .w_row = s.H, .inner = before(n) ? static_cast<std::int32_t>(s.H) : 0, .wide = is_wide({s.H})};
-    RecurrentBody<form, Tile> body{.place = place_of<Tile>(s, product, n, lengths), .products = {}, .h = {}, .c = {}, .bias = {}, .h_next = {}, .c_next = {}, .y = {}, .saved = {}, .products_row = s.columns(), .relu = s.relu};
+    const StepProduct product{
+        .a = {}, .w = {}, .a_row = row, .w_row = s.H, .inner = before(n) ? static_cast<std::int32_t>(s.H) : 0, .wide = is_wide({s.H})};
+    RecurrentBody<form, Tile> body{.place = place_of<Tile>(s, product, n, lengths),
+                                   .products = {},
+                                   .h = {},
+                                   .c = {},
+                                   .bias = {},
+                                   .h_next = {},
+                                   .c_next = {},
+                                   .y = {},
+                                   .saved = {},
+                                   .products_row = s.columns(),
+                                   .relu = s.relu};
     for (std::int64_t d = 0; d < s.D; ++d) {
       const std::int64_t state = d * s.B * s.H, t = s.time(d, n);
       const auto at = [](auto* base, std::int64_t offset) { return base ? base + offset : nullptr; };
@@ -122,12 +158,15 @@ using Step = void (*)(const Forward& f, std::int64_t n, void* stream);
 template <StepForward form, int gates>
 Step forward_step(const Sizes& s) {
   Step step = nullptr;
-  visit_tile<gates>(s, [&]<class Tile>(const Tile&) { step = [](const Forward& f, std::int64_t n, void* stream) { f.by_state<form, Tile>(n, stream); }; });
+  visit_tile<gates>(s, [&]<class Tile>(const Tile&) {
+    step = [](const Forward& f, std::int64_t n, void* stream) { f.by_state<form, Tile>(n, stream); };
+  });
   return step;
 }
 Step reset_step(const Sizes& s) {
   Step step = nullptr;
-  visit_tile<1>(s, [&]<class Tile>(const Tile&) { step = [](const Forward& f, std::int64_t n, void* stream) { f.by_reset<Tile>(n, stream); }; });
+  visit_tile<1>(
+      s, [&]<class Tile>(const Tile&) { step = [](const Forward& f, std::int64_t n, void* stream) { f.by_reset<Tile>(n, stream); }; });
   return step;
 }
 std::vector<Step> forward_steps(const Sizes& s) {
@@ -158,8 +197,23 @@ struct Backward {
   template <StepBack form, class Tile>
   RecurrentGradientBody<form, Tile> step(std::int64_t n, std::int64_t from, std::int64_t first_gate, std::int64_t gates_of_product) const {
     const std::int64_t rows = s.gates * s.H, first = first_gate * s.H, terms = gates_of_product * s.H;
-    const StepProduct product{.a = {}, .w = {}, .a_row = of_matrix_row(), .w_row = rows, .inner = from < s.T ? static_cast<std::int32_t>(terms) : 0, .wide = is_wide({terms, first, rows, of_matrix_row()})};
-    RecurrentGradientBody<form, Tile> body{.place = place_of<Tile>(s, product, n, lengths), .saved = {}, .dy = {}, .dh = {}, .dc = {}, .dh_next = {}, .dc_next = {}, .gates = {}, .inner = {}, .gates_row = s.columns(), .relu = s.relu};
+    const StepProduct product{.a = {},
+                              .w = {},
+                              .a_row = of_matrix_row(),
+                              .w_row = rows,
+                              .inner = from < s.T ? static_cast<std::int32_t>(terms) : 0,
+                              .wide = is_wide({terms, first, rows, of_matrix_row()})};
+    RecurrentGradientBody<form, Tile> body{.place = place_of<Tile>(s, product, n, lengths),
+                                           .saved = {},
+                                           .dy = {},
+                                           .dh = {},
+                                           .dc = {},
+                                           .dh_next = {},
+                                           .dc_next = {},
+                                           .gates = {},
+                                           .inner = {},
+                                           .gates_row = s.columns(),
+                                           .relu = s.relu};
     for (std::int64_t d = 0; d < s.D; ++d) {
       const std::int64_t state = d * s.B * s.H, t = s.time(d, n);
       const auto at = [](auto* base, std::int64_t offset) { return base ? base + offset : nullptr; };
@@ -199,7 +253,9 @@ struct BackwardSteps {
 BackwardSteps backward_steps(const Sizes& s) {
   BackwardSteps steps{};
   visit_tile<1>(s, [&]<class Tile>(const Tile&) {
-    const auto with = [&]<StepBack form>() { steps.next = [](const Backward& b, std::int64_t n, void* stream) { b.by_next<form, Tile>(n, stream); }; };
+    const auto with = [&]<StepBack form>() {
+      steps.next = [](const Backward& b, std::int64_t n, void* stream) { b.by_next<form, Tile>(n, stream); };
+    };
     switch (s.cell) {
       case Cell::lstm: with.template operator()<StepBack::lstm>(); break;
       case Cell::gru: with.template operator()<StepBack::gru>(); break;
@@ -221,7 +277,11 @@ struct MatrixGradient {
   MatrixGradient(const Sizes& s, std::int64_t m, std::int64_t n, bool aligned) : body{}, sum{} {
     constexpr std::int64_t tile = MatrixGradientBody::tile, depth = MatrixGradientBody::depth, least_rows = 8 * depth;
     const std::int64_t rows = s.T * s.B, tiles = s.D * ceil_div(m, tile) * ceil_div(n, tile);
-    const std::int64_t of_part = ceil_div(ceil_div(rows, std::clamp<std::int64_t>(ceil_div(2 * s.multiprocessors, tiles), 1, ceil_div(rows, least_rows))), depth) * depth, parts = ceil_div(rows, of_part);
+    const std::int64_t of_part = ceil_div(ceil_div(rows, std::clamp<std::int64_t>(ceil_div(2 * s.multiprocessors, tiles), 1,
+                                                                                  ceil_div(rows, least_rows))),
+                                          depth) *
+                                 depth,
+                       parts = ceil_div(rows, of_part);
     body.m = static_cast<std::int32_t>(m), body.n = static_cast<std::int32_t>(n), body.rows = static_cast<std::int32_t>(rows);
     body.rows_of_part = static_cast<std::int32_t>(of_part), body.parts = static_cast<std::int32_t>(parts);
     body.m_tiles = static_cast<std::int32_t>(ceil_div(m, tile)), body.n_tiles = static_cast<std::int32_t>(ceil_div(n, tile));
@@ -263,10 +323,23 @@ Descriptions describe_recurrent(const KernelRequest& request, Libraries* librari
   d.efficiency = efficiency_of(s, 1, static_cast<double>(s.T * std::ssize(steps)), libraries);
   d.make = launches([=](const Buffers& b) -> Launches {
     float* const scratch = reinterpret_cast<float*>(b.workspace);
-    Forward f{.s = s, .products = b.in<float>(0), .r = b.in<float>(1), .first_h = b.in<float>(2), .first_c = b.in<float>(3), .bias = b.in<float>(5), .lengths = b.in<std::int32_t>(4),
-              .y = b.out<float>(0), .h = b.out<float>(1), .other = scratch, .c = s.cell == Cell::lstm ? b.out<float>(2) : nullptr, .saved = training ? b.out<float>(saved_at) : nullptr, .saved_time = 0, .saved_direction = 0};
+    Forward f{.s = s,
+              .products = b.in<float>(0),
+              .r = b.in<float>(1),
+              .first_h = b.in<float>(2),
+              .first_c = b.in<float>(3),
+              .bias = b.in<float>(5),
+              .lengths = b.in<std::int32_t>(4),
+              .y = b.out<float>(0),
+              .h = b.out<float>(1),
+              .other = scratch,
+              .c = s.cell == Cell::lstm ? b.out<float>(2) : nullptr,
+              .saved = training ? b.out<float>(saved_at) : nullptr,
+              .saved_time = 0,
+              .saved_direction = 0};
     if (training) f.saved_time = s.B * s.slots * s.H, f.saved_direction = s.T * f.saved_time;
-    if (keeps && !training) f.saved = scratch + state_bytes / static_cast<std::int64_t>(sizeof(float)), f.saved_direction = s.B * s.slots * s.H;
+    if (keeps && !training)
+      f.saved = scratch + state_bytes / static_cast<std::int64_t>(sizeof(float)), f.saved_direction = s.B * s.slots * s.H;
     return [f, steps](void* stream) {
       for (std::int64_t n = 0; n < f.s.T; ++n)
         for (const Step step : steps) step(f, n, stream);
@@ -282,17 +355,30 @@ Descriptions describe_recurrent_backward(const KernelRequest& request, Libraries
   const std::size_t dr_at = s.cell == Cell::lstm ? 3 : 2;
   const bool of_r = has(d.outputs, dr_at), of_bias = has(d.outputs, dr_at + 1), aligned = is_wide({s.H});
   const std::int64_t rows = s.gates * s.H, item = static_cast<std::int64_t>(sizeof(float)), first_gates = s.cell == Cell::gru ? 2 : s.gates;
-  const std::optional<CopyLauncher> transpose = plan_copy({.dims = {{s.D, {rows * s.H, rows * s.H}}, {s.H, {rows, 1}}, {rows, {1, s.H}}}, .size = sizeof(float)});
+  const std::optional<CopyLauncher> transpose =
+      plan_copy({.dims = {{s.D, {rows * s.H, rows * s.H}}, {s.H, {rows, 1}}, {rows, {1, s.H}}}, .size = sizeof(float)});
   if (!transpose) return {};
   // All that R was multiplied by lies in the same rows, but a GRU's r∘h.
   const MatrixGradient first(s, first_gates * s.H, s.H, aligned), last(s, s.H, s.H, aligned), sums(s, s.H, 1, aligned);
-  const std::int64_t inner_at = align_up(s.D * rows * s.H * item), parts_at = inner_at + (s.cell == Cell::gru_linear ? align_up(s.D * s.T * s.B * rows * item) : 0);
-  d.workspace = parts_at + align_up(std::max({of_r ? first.workspace : 0, of_r && s.cell == Cell::gru ? last.workspace : 0, of_bias ? sums.workspace : 0}));
+  const std::int64_t inner_at = align_up(s.D * rows * s.H * item),
+                     parts_at = inner_at + (s.cell == Cell::gru_linear ? align_up(s.D * s.T * s.B * rows * item) : 0);
+  d.workspace =
+      parts_at +
+      align_up(std::max({of_r ? first.workspace : 0, of_r && s.cell == Cell::gru ? last.workspace : 0, of_bias ? sums.workspace : 0}));
   const BackwardSteps steps = backward_steps(s);
   d.efficiency = efficiency_of(s, 2, static_cast<double>(s.T * (steps.reset ? 2 : 1) + 2), libraries);
   d.make = launches([=, transpose = *transpose](const Buffers& b) -> Launches {
-    const Backward back{.s = s, .transposed = reinterpret_cast<const float*>(b.workspace), .saved = b.in<float>(1), .dy = b.in<float>(3), .last_dh = b.in<float>(4), .last_dc = b.in<float>(5), .lengths = b.in<std::int32_t>(2),
-                        .gates = b.out<float>(0), .inner = s.cell == Cell::gru_linear ? reinterpret_cast<float*>(b.workspace + inner_at) : nullptr, .dh = b.out<float>(1), .dc = s.cell == Cell::lstm ? b.out<float>(2) : nullptr};
+    const Backward back{.s = s,
+                        .transposed = reinterpret_cast<const float*>(b.workspace),
+                        .saved = b.in<float>(1),
+                        .dy = b.in<float>(3),
+                        .last_dh = b.in<float>(4),
+                        .last_dc = b.in<float>(5),
+                        .lengths = b.in<std::int32_t>(2),
+                        .gates = b.out<float>(0),
+                        .inner = s.cell == Cell::gru_linear ? reinterpret_cast<float*>(b.workspace + inner_at) : nullptr,
+                        .dh = b.out<float>(1),
+                        .dc = s.cell == Cell::lstm ? b.out<float>(2) : nullptr};
     std::vector<Launches> all{CopyLauncher(transpose)(b.inputs[0], b.workspace)};
     all.push_back([back, steps](void* stream) {
       for (std::int64_t n = back.s.T; n-- > 0;) {

@@ -30,7 +30,9 @@ Geometry geometry_of(std::vector<LoopDim> kept, std::vector<LoopDim> inner, std:
     return s;
   };
   g.reduced_innermost = smallest(inner) < smallest(kept);
-  const auto power_of_two = [](std::int64_t n, std::int64_t most) { return std::min<std::int64_t>(most, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))))); };
+  const auto power_of_two = [](std::int64_t n, std::int64_t most) {
+    return std::min<std::int64_t>(most, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))));
+  };
   // Innermost reduced elements are read by neighbours, as many threads as there are elements; outputs else.
   g.columns = g.reduced_innermost ? threads / power_of_two(g.reduced, threads) : power_of_two(g.outputs, 32);
   const std::int64_t tiles = std::max<std::int64_t>(1, ceil_div(g.outputs, g.columns));
@@ -67,7 +69,8 @@ Launches launches_of(const Body& body) {
 }
 
 template <class T>
-std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<LoopDim> kept, std::vector<LoopDim> inner, std::int64_t most_blocks) {
+std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<LoopDim> kept, std::vector<LoopDim> inner,
+                                  std::int64_t most_blocks) {
   using C = Compute<T>;
   const Geometry g = geometry_of(std::move(kept), std::move(inner), most_blocks);
   if (g.splits == 1) {
@@ -84,7 +87,8 @@ std::optional<ReductionPlan> plan(Reduce op, std::int64_t divisor, std::vector<L
   Geometry rest = geometry_of({{g.outputs, {1}}}, {{g.splits, {g.outputs}}}, 1);
   const auto second = body_of<C, T>(op, rest, divisor);
   if (!first || !second) return std::nullopt;
-  return ReductionPlan{align_up(g.splits * g.outputs * static_cast<std::int64_t>(sizeof(C))), [first, second](const std::byte* x, std::byte* y, std::byte* workspace) -> Launches {
+  return ReductionPlan{align_up(g.splits * g.outputs * static_cast<std::int64_t>(sizeof(C))),
+                       [first, second](const std::byte* x, std::byte* y, std::byte* workspace) -> Launches {
                          auto a = *first;
                          a.x = reinterpret_cast<const T*>(x);
                          a.y = reinterpret_cast<C*>(workspace);
@@ -110,7 +114,8 @@ constexpr ReduceRow reduce_rows[] = {
 
 }  // namespace
 
-std::optional<ReductionPlan> plan_reduction(Reduce op, bool mean, const Operand& x, const std::vector<std::int64_t>& axes, const Operand& y, const KernelOptions& options) {
+std::optional<ReductionPlan> plan_reduction(Reduce op, bool mean, const Operand& x, const std::vector<std::int64_t>& axes, const Operand& y,
+                                            const KernelOptions& options) {
   if (!fits_index(x)) return std::nullopt;
   const std::int64_t most_blocks = multiprocessors_of(options) * blocks_of_one;
   const std::vector<std::int64_t> strides = strides_of(x);
@@ -156,7 +161,8 @@ Descriptions describe_reduction(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.reduction", layout_of(request, rank));
   if (!row || !fit_index(d)) return {};
   // A reduced axis that is kept may carry x's layout on; otherwise y is row-major, in whose order x is walked.
-  const std::optional<ReductionPlan> plan = plan_reduction(row->reduce, row->mean, d.inputs[0], request.attributes->ints("axes"), d.outputs[0], request.options);
+  const std::optional<ReductionPlan> plan =
+      plan_reduction(row->reduce, row->mean, d.inputs[0], request.attributes->ints("axes"), d.outputs[0], request.options);
   if (!plan) return {};
   d.workspace = plan->workspace;
   d.efficiency = 0.7;

@@ -71,7 +71,9 @@ Descriptions describe_row_normalization(const KernelRequest& request, Libraries*
           using Body = RowNormalizationBody<T, width, lanes, A, Y>;
           using C = Compute<T>;
           d->make = launches([=](const Buffers& b) {
-            const Body body{b.in<T>(0), b.in<A>(3), b.out<Y>(0), b.out<T>(3), b.in<C>(1), b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows, static_cast<std::int32_t>(all.n / width), epsilon, rms};
+            const Body body{b.in<T>(0), b.in<A>(3),  b.out<Y>(0), b.out<T>(3), b.in<C>(1),
+                            b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows,    static_cast<std::int32_t>(all.n / width),
+                            epsilon,    rms};
             return launches_of(body, ceil_div(all.rows, Body::threads / lanes));
           });
         });
@@ -101,17 +103,23 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
         using Sums = RowSumsBody<T, D, M>;
         using C = Compute<T>;
         constexpr std::int64_t kept = std::int64_t{kept_packs} * lanes * width;
-        const std::int64_t blocks = std::min<std::int64_t>(multiprocessors_of(request.options) * (lanes == 32 ? 3 : 2), ceil_div(all.rows, Body::threads / lanes));
+        const std::int64_t blocks =
+            std::min<std::int64_t>(multiprocessors_of(request.options) * (lanes == 32 ? 3 : 2), ceil_div(all.rows, Body::threads / lanes));
         if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
         d->make = launches([=](const Buffers& b) -> Launches {
           C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
           std::vector<Launches> steps;
           // Before dx, which may lie where dy does.
           if (sums && all.n > kept)
-            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept, static_cast<std::int32_t>(blocks), rms, b.in<M>(6)},
+            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept,
+                                             static_cast<std::int32_t>(blocks), rms, b.in<M>(6)},
                                         blocks * ceil_div(all.n - kept, Sums::threads)));
-          steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial, all.rows, static_cast<std::int32_t>(all.n / width), rms, b.in<M>(6)}, blocks));
-          if (sums) steps.push_back(launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
+          steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial,
+                                           all.rows, static_cast<std::int32_t>(all.n / width), rms, b.in<M>(6)},
+                                      blocks));
+          if (sums)
+            steps.push_back(
+                launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
           return in_turn(std::move(steps));
         });
       });

@@ -15,10 +15,11 @@ Descriptions describe_sample_rows(const KernelRequest& request, Libraries*) {
   KernelDescription d = row_major_description(request, "native.sample_rows");
   if (!is_storage_float(d.inputs[0].dtype)) return {};
   visit_storage(d.inputs[0].dtype, [&]<class T>() {
-    d.make = launches([s = sizes_of(d.inputs[0].shape, d.inputs[1].shape), elements = d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
-      const SampleRowsBody<T> body{b.in<T>(0), b.in<std::int64_t>(1), b.in<Compute<T>>(2), b.out<T>(0), s, elements};
-      return [body, blocks = blocks_for(elements, SampleRowsBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
-    });
+    d.make = launches(
+        [s = sizes_of(d.inputs[0].shape, d.inputs[1].shape), elements = d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
+          const SampleRowsBody<T> body{b.in<T>(0), b.in<std::int64_t>(1), b.in<Compute<T>>(2), b.out<T>(0), s, elements};
+          return [body, blocks = blocks_for(elements, SampleRowsBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+        });
   });
   return {d};
 }
@@ -45,9 +46,11 @@ Descriptions describe_sample_rows_backward_weights(const KernelRequest& request,
   if (!is_storage_float(d.inputs[0].dtype)) return {};
   d.efficiency = 0.2;
   visit_storage(d.inputs[0].dtype, [&]<class T>() {
-    d.make = launches([s = sizes_of(d.inputs[0].shape, d.inputs[2].shape), elements = d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
+    d.make = launches([s = sizes_of(d.inputs[0].shape, d.inputs[2].shape),
+                       elements = d.outputs[0].shape.elements()](const Buffers& b) -> Launches {
       const SampleRowsBackwardWeightsBody<T> body{b.in<T>(0), b.in<T>(1), b.in<std::int64_t>(2), b.out<Compute<T>>(0), s, elements};
-      return [body, blocks = blocks_for(elements, SampleRowsBackwardWeightsBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
+      return
+          [body, blocks = blocks_for(elements, SampleRowsBackwardWeightsBody<T>::threads)](void* stream) { launch(body, blocks, stream); };
     });
   });
   return {d};

@@ -23,7 +23,11 @@ bool readable(const IndexedRows& r, const KernelRequest& request) {
 }
 
 TupleRows tuples_at(const IndexedRows& r, const std::byte* indices) {
-  TupleRows t{reinterpret_cast<const std::int64_t*>(indices), r.within.rank(), {}, std::max<std::int64_t>(1, r.count / std::max<std::int64_t>(1, r.parts)), r.rows};
+  TupleRows t{reinterpret_cast<const std::int64_t*>(indices),
+              r.within.rank(),
+              {},
+              std::max<std::int64_t>(1, r.count / std::max<std::int64_t>(1, r.parts)),
+              r.rows};
   for (int d = 0; d < r.within.rank(); ++d) t.sizes[d] = r.within[d];
   return t;
 }
@@ -83,7 +87,9 @@ Descriptions describe_gather_nd(const KernelRequest& request, Libraries*) {
   const std::uint64_t invalid = is_float(dtype) ? pattern_of(dtype, std::numeric_limits<double>::quiet_NaN()) : 0;
   visit_bytes(size_of(dtype), [&]<class Unit>() {
     d.make = launches([=](const Buffers& b) {
-      return launches_over(GatherNDBody<Unit>{b.in<Unit>(0), b.out<Unit>(0), static_cast<Unit>(invalid), tuples_at(r, b.inputs[1]), r.inner, r.count * r.inner}, r.count * r.inner);
+      return launches_over(GatherNDBody<Unit>{b.in<Unit>(0), b.out<Unit>(0), static_cast<Unit>(invalid), tuples_at(r, b.inputs[1]), r.inner,
+                                              r.count * r.inner},
+                           r.count * r.inner);
     });
   });
   return {d};
@@ -92,14 +98,16 @@ Descriptions describe_gather_nd(const KernelRequest& request, Libraries*) {
 Descriptions describe_scatter_nd(const KernelRequest& request, Libraries*) {
   const IndexedRows r = rows_of(request);
   if (!readable(r, request)) return {};
-  return describe_scatter(request, "native.scatter_nd", {r.rows, r.inner, r.count}, [r](const std::byte* indices) { return tuples_at(r, indices); });
+  return describe_scatter(request, "native.scatter_nd", {r.rows, r.inner, r.count},
+                          [r](const std::byte* indices) { return tuples_at(r, indices); });
 }
 
 Descriptions describe_scatter_elements(const KernelRequest& request, Libraries*) {
   const Shape &x = request.inputs[0].shape, &u = request.inputs[1].shape;
   const DType index = request.inputs[1].dtype;
   if (x.rank() > max_dims || (index != DType::int32 && index != DType::int64) || size_of(request.inputs[0].dtype) == 0) return {};
-  ElementRows to{nullptr, index == DType::int64, x.rank(), normalize_axis(request.attributes->integer("axis", 0), x.rank(), "axis"), {}, {}};
+  ElementRows to{nullptr, index == DType::int64, x.rank(), normalize_axis(request.attributes->integer("axis", 0), x.rank(), "axis"), {},
+                 {}};
   for (int d = 0; d < x.rank(); ++d) {
     to.x[d] = x[d];
     to.u[d] = u[d];

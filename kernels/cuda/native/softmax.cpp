@@ -27,7 +27,8 @@ bool visit_pair(DType x, DType y, F&& f) {
 
 Descriptions describe_softmax(const KernelRequest& request, Libraries*) {
   const int rank = request.inputs[0].shape.rank();
-  KernelDescription d = description_of(request, request.op == "LogSoftmax" ? "native.log_softmax" : "native.softmax", layout_of(request, rank));
+  KernelDescription d =
+      description_of(request, request.op == "LogSoftmax" ? "native.log_softmax" : "native.softmax", layout_of(request, rank));
   d.outputs[0].layout = d.inputs[0].layout;
   if (!is_storage_float(d.inputs[0].dtype) || rank == 0 || !fit_index(d)) return {};
   const int axis = normalize_axis(request.attributes->integer("axis", -1), rank, "axis");
@@ -41,8 +42,10 @@ Descriptions describe_softmax(const KernelRequest& request, Libraries*) {
   const bool known = visit_pair(d.inputs[0].dtype, d.outputs[0].dtype, [&]<class T, class Y>() {
     d.make = launches([=, length = r.length, stride = r.stride](const Buffers& b) {
       using Line = SoftmaxThreadBody<T, Y>;
-      if (length > longest_thread_line && stride == 1) return launches_of(SoftmaxBody<T, Y>{b.in<T>(0), b.out<Y>(0), length, stride, *nest, logarithm}, count);
-      return launches_of(Line{b.in<T>(0), b.out<Y>(0), length, stride, static_cast<std::uint32_t>(count), *nest, logarithm}, blocks_for(count, Line::threads));
+      if (length > longest_thread_line && stride == 1)
+        return launches_of(SoftmaxBody<T, Y>{b.in<T>(0), b.out<Y>(0), length, stride, *nest, logarithm}, count);
+      return launches_of(Line{b.in<T>(0), b.out<Y>(0), length, stride, static_cast<std::uint32_t>(count), *nest, logarithm},
+                         blocks_for(count, Line::threads));
     });
   });
   return known ? Descriptions{d} : Descriptions{};

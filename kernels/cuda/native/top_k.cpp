@@ -17,7 +17,9 @@ Descriptions describe_top_k(const KernelRequest& request, Libraries*) {
   }
   if (k > length || d.outputs[1].dtype != DType::int64) return {};
   const auto make = [&]<class T>() {
-    d.make = launches([=](const Buffers& b) { return launches_over(TopKBody<T>{b.in<T>(0), b.out<T>(0), b.out<std::int64_t>(1), length, inner, k, count, largest}, count); });
+    d.make = launches([=](const Buffers& b) {
+      return launches_over(TopKBody<T>{b.in<T>(0), b.out<T>(0), b.out<std::int64_t>(1), length, inner, k, count, largest}, count);
+    });
   };
   const DType dtype = d.inputs[0].dtype;
   if (is_storage_float(dtype)) visit_storage(dtype, make);

@@ -11,9 +11,21 @@ namespace tandem::cuda {
 namespace {
 
 UpdateRule rule_of(const UpdateNumbers& n) {
-  return {.kind = n.kind, .nesterov = n.nesterov, .decoupled = n.decoupled, .always = n.always, .rate = n.rate, .from = n.from, .weight_decay = n.weight_decay,
-          .momentum = n.momentum, .dampening = n.dampening, .beta1 = n.beta1, .beta2 = n.beta2, .epsilon = n.epsilon,
-          .rate_decay = n.rate_decay, .trust = n.trust, .bound = n.clip_value};
+  return {.kind = n.kind,
+          .nesterov = n.nesterov,
+          .decoupled = n.decoupled,
+          .always = n.always,
+          .rate = n.rate,
+          .from = n.from,
+          .weight_decay = n.weight_decay,
+          .momentum = n.momentum,
+          .dampening = n.dampening,
+          .beta1 = n.beta1,
+          .beta2 = n.beta2,
+          .epsilon = n.epsilon,
+          .rate_decay = n.rate_decay,
+          .trust = n.trust,
+          .bound = n.clip_value};
 }
 
 struct UpdatedTensor {
@@ -85,7 +97,13 @@ Launches update_launches(const Buffers& b, const UpdateNumbers& numbers, const s
       if (numbers.accumulate) launch(AccumulateBody<T>{table}, blocks, stream);
       for (const Measured what : measured(numbers)) {
         launch(MeasureBody<T>{table, what, parts}, blocks, stream);
-        TrustBody<T> trust{.rule = table.rule, .what = what, .clip_norm = numbers.clip_norm, .count = table.count, .first_block = {}, .part = parts, .factors = factors};
+        TrustBody<T> trust{.rule = table.rule,
+                           .what = what,
+                           .clip_norm = numbers.clip_norm,
+                           .count = table.count,
+                           .first_block = {},
+                           .part = parts,
+                           .factors = factors};
         std::copy_n(table.first_block, table.count, trust.first_block);
         trust.first_block[table.count] = static_cast<std::int32_t>(blocks);
         launch(trust, table.count, stream);
@@ -178,7 +196,9 @@ Descriptions describe_clip_scalars(const KernelRequest& request, Libraries*) {
       const float* const sum = stride == 2 ? b.in<float>(2 + t * stride) : nullptr;
       list.push_back({g, sum, tensors[t].elements, tensors[t].narrow_gradient, in_packs({g, sum})});
     }
-    auto all = tables_of<&SquaresBody::table>(std::span<const SquaresBody::Tensor>(list), [&] { return SquaresBody{b.in<StepScalars>(0), narrow_of(narrow), {}, nullptr}; });
+    auto all = tables_of<&SquaresBody::table>(std::span<const SquaresBody::Tensor>(list), [&] {
+      return SquaresBody{b.in<StepScalars>(0), narrow_of(narrow), {}, nullptr};
+    });
     std::int64_t parts = 0;
     for (auto& [body, blocks] : all) {
       body.part = part + parts;

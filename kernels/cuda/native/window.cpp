@@ -16,7 +16,8 @@ std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& 
     g.begin[d] = g.end[d] = 0;
     g.by_stride[d] = g.by_dilation[d] = divider(1);
   }
-  const Ints kernel = a.ints("kernel_shape"), strides = a.ints("strides", Ints(n, 1)), pads = a.ints("pads", Ints(2 * n, 0)), dilations = a.ints("dilations", Ints(n, 1));
+  const Ints kernel = a.ints("kernel_shape"), strides = a.ints("strides", Ints(n, 1)), pads = a.ints("pads", Ints(2 * n, 0)),
+             dilations = a.ints("dilations", Ints(n, 1));
   for (std::size_t i = 0; i < n; ++i) {
     const std::size_t d = 3 - n + i;
     const auto narrow = [](std::int64_t v) { return static_cast<std::int32_t>(v); };
@@ -32,10 +33,12 @@ std::optional<WindowGeometry> window_geometry(const Attributes& a, const Shape& 
   }
   const auto numbered = [](const auto& sizes) {
     std::int64_t places = 1;
-    for (const std::int64_t size : sizes) places = size >= std::int64_t{1} << 31 || places * size >= std::int64_t{1} << 31 ? std::int64_t{1} << 31 : places * size;
+    for (const std::int64_t size : sizes)
+      places = size >= std::int64_t{1} << 31 || places * size >= std::int64_t{1} << 31 ? std::int64_t{1} << 31 : places * size;
     return places < std::int64_t{1} << 31;
   };
-  return numbered(std::span(x.dims).subspan(2)) && numbered(std::span(y.dims).subspan(2)) && numbered(kernel) ? std::optional(g) : std::nullopt;
+  return numbered(std::span(x.dims).subspan(2)) && numbered(std::span(y.dims).subspan(2)) && numbered(kernel) ? std::optional(g)
+                                                                                                              : std::nullopt;
 }
 
 std::optional<KernelDescription> channels_last_description(const KernelRequest& request, std::string_view kernel) {

@@ -31,7 +31,9 @@ class Fp8Ways : public testing::Test {
   Fp8Ways() { library() = {.algorithms = {algorithm(66, 20, 1, 3), algorithm(21, 20)}}; }
   ~Fp8Ways() override { EXPECT_EQ(library().live, 0) << "descriptors were left over"; }
   static cublasLtHandle_t at_hand() { return reinterpret_cast<cublasLtHandle_t>(std::uintptr_t{64}); }
-  static std::vector<GemmWay> ways(const Gemm& g) { return ways_to_run(g, "cublaslt.product_fp8", {"ProductFp8", nullptr, {}, {}, {}, {}, true}, at_hand()); }
+  static std::vector<GemmWay> ways(const Gemm& g) {
+    return ways_to_run(g, "cublaslt.product_fp8", {"ProductFp8", nullptr, {}, {}, {}, {}, true}, at_hand());
+  }
 };
 
 TEST_F(Fp8Ways, AreThoseOfTheLibrary) {
@@ -71,7 +73,8 @@ TEST_F(Fp8Ways, ThatThisVersionHasNotAreRefusedByName) {
     prepare(g, {"cublaslt.product_fp8.eng5", false, Engine{.index = 5, .knobs = {}}}, at_hand());
     ADD_FAILURE();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("for a product 48x7x32 of float8e4m3fn and float8e5m2 (invalid value)"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("for a product 48x7x32 of float8e4m3fn and float8e5m2 (invalid value)"), std::string::npos)
+        << e.what();
   }
 }
 

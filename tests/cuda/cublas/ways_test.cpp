@@ -17,7 +17,9 @@ using test::cublas::library;
 
 class Ways : public testing::Test {
  protected:
-  Ways() { library() = {.algorithms = {algorithm(66, 20, 1, 3), algorithm(66, 18, 4), algorithm(21, 20), algorithm(7, 1), algorithm(8, 1)}}; }
+  Ways() {
+    library() = {.algorithms = {algorithm(66, 20, 1, 3), algorithm(66, 18, 4), algorithm(21, 20), algorithm(7, 1), algorithm(8, 1)}};
+  }
   ~Ways() override { EXPECT_EQ(library().live, 0) << "descriptors were left over"; }
 
   std::vector<GemmWay> ways(bool timed, std::string_view kernel = {}, cublasLtHandle_t handle = at_hand()) const {
@@ -50,16 +52,20 @@ using Names = std::vector<std::string>;
 
 TEST_F(Ways, AreNamedByAlgorithmAndConfiguration) {
   EXPECT_EQ(names(ways(false)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3"}));
-  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
+  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=20.k8=3", "cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20",
+                                      "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
 }
 
 // What the alignment of buffers lets the library take, of a bias and of what Gelu is of, too; others are not set.
 TEST_F(Ways, AreThoseThatTheAlignmentAllows) {
   library().algorithms[0].alignment = 256;
   library().algorithms[1].alignment = 128;
-  for (const cublasLtEpilogue_t epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADB, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_DGELU}) {
+  for (const cublasLtEpilogue_t epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADB,
+                                            CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_DGELU}) {
     gemm.epilogue = epilogue;
-    for (const auto& [alignment, name] : {std::pair{256, "cublaslt.matmul.eng66.k1=20.k8=3"}, {128, "cublaslt.matmul.eng66.k1=18.k2=4"}, {64, "cublaslt.matmul.eng21.k1=20"}}) {
+    for (const auto& [alignment, name] : {std::pair{256, "cublaslt.matmul.eng66.k1=20.k8=3"},
+                                          {128, "cublaslt.matmul.eng66.k1=18.k2=4"},
+                                          {64, "cublaslt.matmul.eng21.k1=20"}}) {
       gemm.alignment = alignment;
       EXPECT_EQ(names(ways(false)), (Names{name}));
     }
@@ -72,7 +78,8 @@ TEST_F(Ways, AreThoseThatTheAlignmentAllows) {
 
 TEST_F(Ways, AreFoundAgainByTheirNamesAlone) {
   const std::vector<GemmWay> all = ways(true);
-  std::rotate(library().algorithms.begin(), library().algorithms.begin() + 2, library().algorithms.end());  // heuristics change from version to version
+  // heuristics change from version to version
+  std::rotate(library().algorithms.begin(), library().algorithms.begin() + 2, library().algorithms.end());
   library().asked = 0;
   for (const GemmWay& way : all) {
     const std::vector<GemmWay> again = ways(false, way.kernel, nullptr);
@@ -110,8 +117,10 @@ TEST_F(Ways, ThatThisVersionHasNotAreRefusedByName) {
   const auto refused = [&](const std::string& engine) { return refusal(ways(false, "cublaslt.matmul." + engine)[0]); };
   const std::string product = " for a product 512x256x64 of bfloat16 (";
   EXPECT_EQ(refused("eng67"), "cublaslt.matmul.eng67: cuBLASLt 130100 has no algorithm eng67" + product + "invalid value" + again);
-  EXPECT_EQ(refused("eng66.k1=19"), "cublaslt.matmul.eng66.k1=19: cuBLASLt 130100 cannot run algorithm eng66.k1=19" + product + "not supported" + again);
-  EXPECT_EQ(refused("eng66.k99=1"), "cublaslt.matmul.eng66.k99=1: cuBLASLt 130100 knows no such setting of algorithm eng66.k99=1" + product + "invalid value" + again);
+  EXPECT_EQ(refused("eng66.k1=19"),
+            "cublaslt.matmul.eng66.k1=19: cuBLASLt 130100 cannot run algorithm eng66.k1=19" + product + "not supported" + again);
+  EXPECT_EQ(refused("eng66.k99=1"), "cublaslt.matmul.eng66.k99=1: cuBLASLt 130100 knows no such setting of algorithm eng66.k99=1" +
+                                        product + "invalid value" + again);
   library().algorithms[2].workspace = gemm_workspace + 1;
   EXPECT_NE(refused("eng21.k1=20"), "") << "it wants more memory than the plan has";
   library().algorithms.clear();
@@ -122,11 +131,13 @@ TEST_F(Ways, ThatAttributesDoNotTellAreNotNamed) {
   library().algorithms[0].untold = true;
   EXPECT_EQ(names(ways(false)), (Names{"cublaslt.matmul.heuristic"}));
   EXPECT_EQ(run(ways(false)[0]), 66) << "the heuristics' own answer has it all";
-  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1", "cublaslt.matmul.eng8.k1=1"}));
+  EXPECT_EQ(names(ways(true)), (Names{"cublaslt.matmul.eng66.k1=18.k2=4", "cublaslt.matmul.eng21.k1=20", "cublaslt.matmul.eng7.k1=1",
+                                      "cublaslt.matmul.eng8.k1=1"}));
 }
 
 TEST_F(Ways, OfOtherNamesAreNone) {
-  for (const char* name : {"cublaslt.matmul", "cublaslt.matmul.h0", "cublaslt.matmul.eng", "cublaslt.matmul.eng66.k1", "cublaslt.matmul.apart", "cublaslt.matmul.tf32.eng66", "cudnn.matmul.eng1"})
+  for (const char* name : {"cublaslt.matmul", "cublaslt.matmul.h0", "cublaslt.matmul.eng", "cublaslt.matmul.eng66.k1",
+                           "cublaslt.matmul.apart", "cublaslt.matmul.tf32.eng66", "cudnn.matmul.eng1"})
     EXPECT_TRUE(ways(false, name).empty()) << name;
 }
 

@@ -58,7 +58,9 @@ TEST_F(CudnnKernels, OfMoreWorkspaceThanPlannedAreRefused) {
     FAIL() << "it would write beyond its workspace";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::device);
-    EXPECT_STREQ(e.what(), "cudnn.convolution.eng0 needs 1001 bytes of workspace on this device, the plan has 1000: a plan made for another device is to be made again");
+    EXPECT_STREQ(e.what(),
+                 "cudnn.convolution.eng0 needs 1001 bytes of workspace on this device, the plan has 1000: a plan made for another device "
+                 "is to be made again");
   }
 }
 
@@ -83,7 +85,8 @@ TEST_F(CudnnKernels, OfOneGraphShareOnePlan) {
     Libraries fresh{describe_h200()};
     std::vector<std::unique_ptr<Kernel>> kernels;
     for (int i = 0; i < 3; ++i) kernels.push_back(descriptions_of(recipe, request, fresh).at(0).make());
-    EXPECT_EQ(Plans(library().built, library().read), compiles ? Plans(1, 1) : Plans(2, 0)) << "one that tells the workspace, one that runs";
+    EXPECT_EQ(Plans(library().built, library().read), compiles ? Plans(1, 1) : Plans(2, 0))
+        << "one that tells the workspace, one that runs";
     recipe.build = [] {
       CudnnGraph graph;
       graph.number(0);

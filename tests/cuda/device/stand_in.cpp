@@ -38,7 +38,9 @@ cudaError_t cudaFreeHost(void* memory) { return std::free(memory), cudaSuccess; 
 cudaError_t cudaMemset(void* memory, int value, size_t bytes) { return std::memset(memory, value, bytes), cudaSuccess; }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) { return cudaMemset(memory, value, bytes); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) { return *free = 7, *total = 9, cudaSuccess; }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) { return std::memcpy(to, from, bytes), cudaSuccess; }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  return std::memcpy(to, from, bytes), cudaSuccess;
+}
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
   if (!calls().registrable) return ncclUnhandledCudaError;
   ++calls().summed;
@@ -60,7 +62,9 @@ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return calls().device_lost ? cudaErrorIllegalAddress : cudaSuccess; }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode mode) { return calls().capture_mode = mode, cudaSuccess; }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) { return *graph = reinterpret_cast<cudaGraph_t>(std::uintptr_t{64}), ++calls().graphs, cudaSuccess; }
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  return *graph = reinterpret_cast<cudaGraph_t>(std::uintptr_t{64}), ++calls().graphs, cudaSuccess;
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t, unsigned long long flags) {
   calls().graph_flags = flags;
   ++calls().executables;

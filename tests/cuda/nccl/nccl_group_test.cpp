@@ -132,7 +132,9 @@ class NcclTrouble : public testing::TestWithParam<Trouble> {};
 
 TEST_P(NcclTrouble, OfOneRankStopsAll) {
   const Trouble& t = GetParam();
-  const auto failures = on_ranks(3, short_time, [&](World& world, CollectiveGroup& group) { world.rank() == 1 ? t.rank_1(world, group) : RankStep(group, world.ranks(), world.rank(), t.recorded).run(); });
+  const auto failures = on_ranks(3, short_time, [&](World& world, CollectiveGroup& group) {
+    world.rank() == 1 ? t.rank_1(world, group) : RankStep(group, world.ranks(), world.rank(), t.recorded).run();
+  });
   for (const std::string& failure : failures) EXPECT_NE(failure.find(t.told), std::string::npos) << failure;
   for (const std::size_t r : {0U, 2U}) {
     EXPECT_NE(failures[r].find("rank 1"), std::string::npos) << failures[r];

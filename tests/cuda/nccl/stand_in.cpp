@@ -29,7 +29,8 @@ bool joined(const ncclComm& comm) {
 }
 
 bool done(const ncclComm* comm, int sum) {
-  return comm->ranks == std::count_if(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id == comm->id && c->queued >= sum; });
+  return comm->ranks ==
+         std::count_if(communicators.begin(), communicators.end(), [&](const auto& c) { return c->id == comm->id && c->queued >= sum; });
 }
 
 // A call with a communicator that there still is.
@@ -125,7 +126,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return with(comm, [](ncclComm& c) { return c.end = ncclComm::finalized, c.in_progress = polls, ncclInProgress; });
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return with(comm, [](ncclComm& c) { return c.in_progress > 0 ? (++misused, ncclInvalidArgument) : (c.end = ncclComm::destroyed, ncclSuccess); });
+  return with(
+      comm, [](ncclComm& c) { return c.in_progress > 0 ? (++misused, ncclInvalidArgument) : (c.end = ncclComm::destroyed, ncclSuccess); });
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const ncclResult_t status = with(comm, [](ncclComm& c) { return c.end = ncclComm::aborted, ncclSuccess; });

@@ -47,7 +47,10 @@ TEST_P(FusedSources, Compile) {
     y = broadcast(y, s);
   }
   d.outputs = {{p.dtype, y, Layout::channels_last(4)}};
-  Attributes a{{"ops", p.ops}, {"args", p.args}, {"params", Floats(2 * p.ops.size(), 0.5F)}, {"results", Ints{static_cast<std::int64_t>(p.inputs.size() + p.ops.size()) - 1}}};
+  Attributes a{{"ops", p.ops},
+               {"args", p.args},
+               {"params", Floats(2 * p.ops.size(), 0.5F)},
+               {"results", Ints{static_cast<std::int64_t>(p.inputs.size() + p.ops.size()) - 1}}};
   const std::optional<ElementwiseProgram> program = parse_program(d, "Elementwise", a);
   ASSERT_TRUE(program);
   const FusedSource source = fused_source(*program);

@@ -33,7 +33,8 @@ template <class Op, class T>
 T across(Line<T> v) {
   using Half = typename Vector<T, 8>::type;
   using Quarter = typename Vector<T, 4>::type;
-  const Half h = Op::of(Half(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)), Half(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)));
+  const Half h = Op::of(Half(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)),
+                        Half(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)));
   const Quarter q = Op::of(Quarter(__builtin_shufflevector(h, h, 0, 1, 2, 3)), Quarter(__builtin_shufflevector(h, h, 4, 5, 6, 7)));
   return Op::of(Op::of(T(q[0]), T(q[2])), Op::of(T(q[1]), T(q[3])));
 }
@@ -169,7 +170,8 @@ void inner_products(const T* a, const Stored* b, int64_t b_row, int64_t rows, in
 }
 template <class T>
 void inner_products_of(const T* a, const void* b, bool narrow, int64_t b_row, int64_t rows, int64_t n, T* sums) {
-  narrow ? inner_products(a, static_cast<const std::uint16_t*>(b), b_row, rows, n, sums) : inner_products(a, static_cast<const T*>(b), b_row, rows, n, sums);
+  narrow ? inner_products(a, static_cast<const std::uint16_t*>(b), b_row, rows, n, sums)
+         : inner_products(a, static_cast<const T*>(b), b_row, rows, n, sums);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ constexpr int64_t piece = 256, fewest = 8;  // rows
 constexpr int64_t nearest = 4096;           // bytes of each tensor
 constexpr int strip = 4, sums_at_once = 4;  // vectors
 
-// Rows are taken a few at a time, all their channels, so that memory is read as it lies: f(begin, end). The next ones are fetched meanwhile.
+// Rows are taken a few at a time, all their channels, so that memory is read as it lies: f(begin, end). The next ones are fetched
+// meanwhile.
 template <class E>
 int64_t rows_of_block(const ChannelRows& at) {
   const int64_t fit = nearest / (at.channels * static_cast<int64_t>(sizeof(typename E::Element)));
@@ -68,7 +69,9 @@ template <class E>
 constexpr bool can_stream = false;
 #endif
 template <class E>
-bool streams(const void* p, const ChannelRows& at) { return (reinterpret_cast<std::uintptr_t>(p) | static_cast<std::uintptr_t>(at.step) * sizeof(typename E::Element)) % 64 == 0; }
+bool streams(const void* p, const ChannelRows& at) {
+  return (reinterpret_cast<std::uintptr_t>(p) | static_cast<std::uintptr_t>(at.step) * sizeof(typename E::Element)) % 64 == 0;
+}
 
 Line held(const float* p, int v) { return Plain<float>::load(p + v * lanes); }
 void add(float* to, int v, Line values) { Plain<float>::store(to + v * lanes, held(to, v) + values); }
@@ -133,7 +136,8 @@ void moments(const void* x, const ChannelRows& at, float* partial, double* mean,
       });
     });
     const auto* const first = static_cast<const typename E::Element*>(x) + begin * at.step;
-    const double each = 1 / static_cast<double>(end - begin), share = static_cast<double>(end - begin) / static_cast<double>(end), both = share * static_cast<double>(begin);
+    const double each = 1 / static_cast<double>(end - begin), share = static_cast<double>(end - begin) / static_cast<double>(end),
+                 both = share * static_cast<double>(begin);
     for (int k = 0; k < at.channels; ++k) {
       const double all = static_cast<double>(plain[k]), apart = static_cast<double>(E::get(first + k)) + all * each - mean[k];
       mean[k] += apart * share;

@@ -28,7 +28,9 @@ __m256i narrowed(__m512 v) {
   return h;
 }
 // Sixteen pairs: a low number, and a high one.
-__m512i paired(__m256i low, __m256i high) { return _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16)); }
+__m512i paired(__m256i low, __m256i high) {
+  return _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+}
 
 template <int vectors, int rows, bool neighbours>
 void tile(const DotBlock& t) {
@@ -52,7 +54,8 @@ void tile(const DotBlock& t) {
       for (int64_t p = 0, at = l * t.a_line; p < t.pairs; ++p, at += t.a_step, b += t.b_step) {
         __m512i line[vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) line[v] = v + 1 < vectors ? _mm512_loadu_si512(b + v * t.b_vector) : load_last(b + v * t.b_vector);
+        for (int v = 0; v < vectors; ++v)
+          line[v] = v + 1 < vectors ? _mm512_loadu_si512(b + v * t.b_vector) : load_last(b + v * t.b_vector);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; ++i) {
           const __m512i one = _mm512_set1_epi32(static_cast<int>(neighbours ? a[0][at + i] : a[i][at]));
@@ -103,7 +106,8 @@ void block(const DotBlock& p) {
     DotBlock t = p;
     t.columns = p.columns - j < width ? p.columns - j : width;
     t.b += j / lanes * p.b_vector;
-    const int64_t v = (t.columns - 1) / lanes, height = neighbours ? rows_of(static_cast<int>(v) + 1) : apart_rows, down = (p.rows + height - 1) / height;
+    const int64_t v = (t.columns - 1) / lanes, height = neighbours ? rows_of(static_cast<int>(v) + 1) : apart_rows,
+                  down = (p.rows + height - 1) / height;
     for (int64_t i = 0; i < down; ++i) {
       const int64_t top = p.rows * i / down;
       t.rows = p.rows * (i + 1) / down - top;
@@ -144,7 +148,8 @@ void inner_products(const uint32_t* a, const uint32_t* b, int64_t b_row, int64_t
 #pragma GCC unroll 8
       for (int64_t k = 0; k < together; ++k) {
         const int64_t r = k < some ? k : 0;
-        sum[k] = multiplied(sum[k], _mm512_castsi128_si512(_mm_cvtsi32_si128(static_cast<int>(a[r * pairs + p]))), _mm512_castsi128_si512(_mm_cvtsi32_si128(static_cast<int>(b[r * b_row + p]))));
+        sum[k] = multiplied(sum[k], _mm512_castsi128_si512(_mm_cvtsi32_si128(static_cast<int>(a[r * pairs + p]))),
+                            _mm512_castsi128_si512(_mm_cvtsi32_si128(static_cast<int>(b[r * b_row + p]))));
       }
     for (int64_t k = 0; k < some; ++k) sums[i + k] = _mm512_cvtss_f32(sum[k]);
   }

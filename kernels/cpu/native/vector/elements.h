@@ -52,7 +52,8 @@ struct Bfloat16 {
   static Lanes<float> widen(__m256i halves) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)); }
   static __m256i narrow(Lanes<float> v) {
     const __m512i b = _mm512_castps_si512(v), high = _mm512_srli_epi32(b, 16);
-    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(b, _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(high, _mm512_set1_epi32(1)))), 16);
+    const __m512i rounded = _mm512_srli_epi32(
+        _mm512_add_epi32(b, _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(high, _mm512_set1_epi32(1)))), 16);
     const __m512i result = _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
     return _mm512_cvtepi32_epi16(result);
   }
@@ -80,7 +81,8 @@ struct Bfloat16 {
 #endif
   static float get(const Element* p) { return math::from_bits(static_cast<std::int32_t>(static_cast<std::uint32_t>(*p) << 16)); }
   static void put(Element* p, float v) {
-    const std::uint32_t b = static_cast<std::uint32_t>(math::bits(v)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+    const std::uint32_t b = static_cast<std::uint32_t>(math::bits(v)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16,
+                        quiet = b >> 16 | 0x40u;
     *p = static_cast<Element>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
   }
 };

@@ -48,7 +48,8 @@ void binary_with(void* y, const void* a, const void* b, const void*, int64_t n, 
 using Half = std::uint16_t;
 inline float widened(Half h) { return math::from_bits(static_cast<std::int32_t>(static_cast<std::uint32_t>(h) << 16)); }
 inline Half narrowed(float x) {
-  const std::uint32_t b = static_cast<std::uint32_t>(math::bits(x)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, quiet = b >> 16 | 0x40u;
+  const std::uint32_t b = static_cast<std::uint32_t>(math::bits(x)), rounded = (b + 0x7fffu + (b >> 16 & 1u)) >> 16,
+                      quiet = b >> 16 | 0x40u;
   return static_cast<Half>((b & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 template <class F, bool two, bool with>
@@ -96,7 +97,8 @@ struct Pairs {
     __m512i l = rounded(low), h = rounded(high);
     if (_mm512_cmp_ps_mask(low.v, high.v, _CMP_UNORD_Q)) [[unlikely]] {
       l = _mm512_mask_or_epi32(l, _mm512_cmp_ps_mask(low.v, low.v, _CMP_UNORD_Q), _mm512_castps_si512(low.v), _mm512_set1_epi32(0x400000));
-      h = _mm512_mask_or_epi32(h, _mm512_cmp_ps_mask(high.v, high.v, _CMP_UNORD_Q), _mm512_castps_si512(high.v), _mm512_set1_epi32(0x400000));
+      h = _mm512_mask_or_epi32(h, _mm512_cmp_ps_mask(high.v, high.v, _CMP_UNORD_Q), _mm512_castps_si512(high.v),
+                               _mm512_set1_epi32(0x400000));
     }
     _mm512_storeu_si512(y, _mm512_ternarylogic_epi32(_mm512_srli_epi32(l, 16), h, _mm512_set1_epi32(-65536), 0xf8));  // l | (h & mask)
   }
@@ -120,16 +122,17 @@ template <class E, class F, bool two, bool with>
 void wide(void* y, const void* a, const void* b, const void*, int64_t n, const double* params) {
   using T = typename E::Element;
   [[maybe_unused]] const Wide p = with ? params[0] : 0, q = with ? params[1] : 0;
-  in_vectors<E>(static_cast<T*>(y), static_cast<const T*>(a), static_cast<const T*>(two ? b : a), n, [&](Wide first, [[maybe_unused]] Wide second) -> Wide {
-    if constexpr (two && with)
-      return F{}(first, second, p, q);
-    else if constexpr (two)
-      return F{}(first, second);
-    else if constexpr (with)
-      return F{}(first, p, q);
-    else
-      return F{}(first);
-  });
+  in_vectors<E>(static_cast<T*>(y), static_cast<const T*>(a), static_cast<const T*>(two ? b : a), n,
+                [&](Wide first, [[maybe_unused]] Wide second) -> Wide {
+                  if constexpr (two && with)
+                    return F{}(first, second, p, q);
+                  else if constexpr (two)
+                    return F{}(first, second);
+                  else if constexpr (with)
+                    return F{}(first, p, q);
+                  else
+                    return F{}(first);
+                });
 }
 #endif
 

@@ -72,7 +72,8 @@ void forward(const NormalizedRows& r) {
     static_cast<S*>(r.inverse_deviation)[row] = inverse;
     auto* const y = static_cast<typename Y::Element*>(r.y) + row * r.n;
     int64_t i = 0;
-    for (; i + lanes <= r.n; i += lanes) Y::store(y + i, (E::load(x + i) - mean) * inverse * Plain<S>::load(scale + i) + Plain<S>::load(bias + i));
+    for (; i + lanes <= r.n; i += lanes)
+      Y::store(y + i, (E::load(x + i) - mean) * inverse * Plain<S>::load(scale + i) + Plain<S>::load(bias + i));
     for (; i < r.n; ++i) Y::put(y + i, (E::get(x + i) - mean) * inverse * scale[i] + bias[i]);
   }
 }
@@ -187,7 +188,9 @@ void backward_channels(const NormalizedChannelsBackward& g) {
   for (int64_t c = 0; c < g.channels; ++c) {
     const T *const dy = static_cast<const T*>(g.dy) + c * g.n, *const x = static_cast<const T*>(g.x) + c * g.n;
     const double sum = sum_of<S>(g.n, [&](int64_t i) { return E::load(dy + i); }, [&](int64_t i) { return E::get(dy + i); });
-    const double product = static_cast<double>(inverse) * sum_of<S>(g.n, [&](int64_t i) { return E::load(dy + i) * (E::load(x + i) - mean); }, [&](int64_t i) { return E::get(dy + i) * (E::get(x + i) - mean); });
+    const double product = static_cast<double>(inverse) * sum_of<S>(
+                                                              g.n, [&](int64_t i) { return E::load(dy + i) * (E::load(x + i) - mean); },
+                                                              [&](int64_t i) { return E::get(dy + i) * (E::get(x + i) - mean); });
     const double factor = scale ? static_cast<double>(scale[c]) : 1;
     plain += factor * sum;
     along += factor * product;
@@ -203,7 +206,8 @@ void backward_channels(const NormalizedChannelsBackward& g) {
     T* const dx = static_cast<T*>(g.dx) + c * g.n;
     const S factor = scale ? scale[c] : S(1);
     int64_t i = 0;
-    for (; i + lanes <= g.n; i += lanes) E::store(dx + i, (E::load(dy + i) * factor - shift - (E::load(x + i) - mean) * inverse * tilt) * inverse);
+    for (; i + lanes <= g.n; i += lanes)
+      E::store(dx + i, (E::load(dy + i) * factor - shift - (E::load(x + i) - mean) * inverse * tilt) * inverse);
     for (; i < g.n; ++i) E::put(dx + i, (E::get(dy + i) * factor - shift - (E::get(x + i) - mean) * inverse * tilt) * inverse);
   }
 }
@@ -227,7 +231,8 @@ constexpr RowNormalizations beside_float = {
 
 }  // namespace
 
-const RowNormalizations row_normalizations[] = {normalizations<Plain<float>>, normalizations<Plain<double>>, normalizations<Bfloat16>, beside_float<Plain<float>>, beside_float<Bfloat16>,
-                                               normalizations<RoundedBfloat16>, beside_float<RoundedBfloat16>};
+const RowNormalizations row_normalizations[] = {
+    normalizations<Plain<float>>, normalizations<Plain<double>>,   normalizations<Bfloat16>,     beside_float<Plain<float>>,
+    beside_float<Bfloat16>,       normalizations<RoundedBfloat16>, beside_float<RoundedBfloat16>};
 
 }  // namespace tandem::vector::TANDEM_ISA

@@ -13,10 +13,16 @@ using std::int64_t;
 
 // A byte for each lane. (Compilers convert such vectors a lane at a time.)
 #if defined(__AVX512F__)
-Words load(const std::uint8_t* p) { return reinterpret_cast<Words>(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
-void store(std::uint8_t* p, Words v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(v))); }
+Words load(const std::uint8_t* p) {
+  return reinterpret_cast<Words>(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+void store(std::uint8_t* p, Words v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(v)));
+}
 #elif defined(__AVX2__)
-Words load(const std::uint8_t* p) { return reinterpret_cast<Words>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
+Words load(const std::uint8_t* p) {
+  return reinterpret_cast<Words>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
 void store(std::uint8_t* p, Words v) {
   const auto words = reinterpret_cast<__m256i>(v);
   const __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
@@ -45,18 +51,19 @@ void for_each_vector(const PooledRun& r, int64_t taps_step, const Body& body) {
 
 template <class T, bool keep>
 void largest_of(const PooledRun& r) {
-  for_each_vector<T>(r, keep ? r.to_step : 0, [offsets = r.offsets, numbers = r.numbers, count = r.count](const T* from, T* to, std::uint8_t* taps) {
-    Lanes best = load(from + offsets[0]);
-    Words tap = Words{} + numbers[0];
-    for (int64_t t = 1; t < count; ++t) {
-      const Lanes x = load(from + offsets[t]);
-      const auto larger = (x > best) | (x != x);  // NaN stays
-      best = larger ? x : best;
-      if constexpr (keep) tap = larger ? Words{} + numbers[t] : tap;
-    }
-    store(to, best);
-    if constexpr (keep) store(taps, tap);
-  });
+  for_each_vector<T>(r, keep ? r.to_step : 0,
+                     [offsets = r.offsets, numbers = r.numbers, count = r.count](const T* from, T* to, std::uint8_t* taps) {
+                       Lanes best = load(from + offsets[0]);
+                       Words tap = Words{} + numbers[0];
+                       for (int64_t t = 1; t < count; ++t) {
+                         const Lanes x = load(from + offsets[t]);
+                         const auto larger = (x > best) | (x != x);  // NaN stays
+                         best = larger ? x : best;
+                         if constexpr (keep) tap = larger ? Words{} + numbers[t] : tap;
+                       }
+                       store(to, best);
+                       if constexpr (keep) store(taps, tap);
+                     });
 }
 template <class T>
 void largest(const PooledRun& r) {

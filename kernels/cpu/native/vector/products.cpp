@@ -283,13 +283,16 @@ void pack_rows(const Panels& p, const T* from) {
         } else {
           float square[lanes * lanes];
           for (int64_t r = 0; r < lanes; ++r)
-            store(square + r * lanes, r >= left ? Lanes{} : deep == lanes ? load(corner + r * p.line) : Some{static_cast<int>(deep)}.load(corner + r * p.line));
+            store(square + r * lanes, r >= left       ? Lanes{}
+                                      : deep == lanes ? load(corner + r * p.line)
+                                                      : Some{static_cast<int>(deep)}.load(corner + r * p.line));
           turn(square, lanes, columns);
         }
         float* const to = panel + k * p.width + i;
 #pragma GCC unroll 16
         for (int r = 0; r < lanes; ++r)
-          if (r < deep) room == lanes ? store(to + r * p.width, columns[r]) : Some{static_cast<int>(room)}.store(to + r * p.width, columns[r]);
+          if (r < deep)
+            room == lanes ? store(to + r * p.width, columns[r]) : Some{static_cast<int>(room)}.store(to + r * p.width, columns[r]);
       }
     }
   }
@@ -319,7 +322,8 @@ void pack(const Panels& p) {
 }  // namespace
 
 const Products& products() {
-  static const Products all{panel_rows, panel_columns, block, panels, [](const Panels& p) { p.narrow ? pack<std::uint16_t>(p) : pack<float>(p); }};
+  static const Products all{panel_rows, panel_columns, block, panels,
+                            [](const Panels& p) { p.narrow ? pack<std::uint16_t>(p) : pack<float>(p); }};
   return all;
 }
 

@@ -73,7 +73,8 @@ void philox_vectors(uint32_t* words, uint64_t number, const PhiloxState& s) {
   }
   const __m512i lower = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), upper = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
   for (int g = 0; g < groups; ++g) {
-    const __m512i c01 = _mm512_mask_shuffle_epi32(c0[g], 0xaaaa, c1[g], _MM_PERM_CCAA), c23 = _mm512_mask_shuffle_epi32(c2[g], 0xaaaa, c3[g], _MM_PERM_CCAA);
+    const __m512i c01 = _mm512_mask_shuffle_epi32(c0[g], 0xaaaa, c1[g], _MM_PERM_CCAA),
+                  c23 = _mm512_mask_shuffle_epi32(c2[g], 0xaaaa, c3[g], _MM_PERM_CCAA);
     _mm512_storeu_si512(words + 4 * counters * g, _mm512_permutex2var_epi64(c01, lower, c23));
     _mm512_storeu_si512(words + 4 * counters * g + 2 * counters, _mm512_permutex2var_epi64(c01, upper, c23));
   }

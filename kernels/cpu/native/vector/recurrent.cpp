@@ -129,7 +129,16 @@ void rnn_backward(const RecurrentRowBackward<T>& r) {
 
 template <class T>
 const Recurring<T>& recurring() {
-  static const Recurring<T> all{lstm<T>, gru_gates<T>, gru<T>, gru_linear<T>, {rnn<T, false>, rnn<T, true>}, lstm_backward<T>, gru_backward<T>, gru_reset_backward<T>, gru_linear_backward<T>, {rnn_backward<T, false>, rnn_backward<T, true>}};
+  static const Recurring<T> all{lstm<T>,
+                                gru_gates<T>,
+                                gru<T>,
+                                gru_linear<T>,
+                                {rnn<T, false>, rnn<T, true>},
+                                lstm_backward<T>,
+                                gru_backward<T>,
+                                gru_reset_backward<T>,
+                                gru_linear_backward<T>,
+                                {rnn_backward<T, false>, rnn_backward<T, true>}};
   return all;
 }
 template const Recurring<float>& recurring();

@@ -148,7 +148,9 @@ void exponentials(const T* x, T* y, int64_t n, T* maximum, T* sum) {
 template <>
 void exponentials<float>(const float* x, float* y, int64_t n, float* maximum, float* sum) {
   constexpr int vectors = lanes / Wide::lanes;
-  const auto rest = [](int64_t left, int v) { return static_cast<int>(left < v * Wide::lanes ? 0 : left < (v + 1) * Wide::lanes ? left - v * Wide::lanes : Wide::lanes); };
+  const auto rest = [](int64_t left, int v) {
+    return static_cast<int>(left < v * Wide::lanes ? 0 : left < (v + 1) * Wide::lanes ? left - v * Wide::lanes : Wide::lanes);
+  };
   // A NaN that is passed over here comes again: each element gives its own e^(x − max).
   Wide most[vectors] = {x[0], x[0], x[0], x[0]};
   int64_t i = 0;

@@ -48,7 +48,8 @@ void each_weight(const Updated<T>& a, const Step& step) {
 template <class T>
 struct Slope {
   T unscale, bound, decay;
-  Slope(const UpdateFactors& u, bool coupled) : unscale(static_cast<T>(u.unscale)), bound(static_cast<T>(u.bound)), decay(static_cast<T>(coupled ? u.weight_decay : 0)) {}
+  Slope(const UpdateFactors& u, bool coupled)
+      : unscale(static_cast<T>(u.unscale)), bound(static_cast<T>(u.bound)), decay(static_cast<T>(coupled ? u.weight_decay : 0)) {}
   T operator()(T g, T w) const {
     T x = unscale * g;
     x = x > bound ? bound : x;
@@ -199,7 +200,8 @@ template <class T>
 void adadelta(const Updated<T>& a, const UpdateFactors& u) {
   T *const w = a.w, *const s = a.state[0], *const d = a.state[1];
   const Slope<T> slope(u, true);
-  const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1), epsilon = static_cast<T>(u.epsilon);
+  const T rate = static_cast<T>(u.rate), rho = static_cast<T>(u.beta1), rest = static_cast<T>(1 - u.beta1),
+          epsilon = static_cast<T>(u.epsilon);
   each_weight(a, [=](int64_t i, T g) {
     const T x = slope(g, w[i]);
     s[i] = rho * s[i] + rest * x * x;
@@ -271,7 +273,8 @@ template <class T>
 void measure_lamb(const Updated<T>& a, const UpdateFactors& u, double* sums) {
   T *const w = a.w, *const m = a.state[0], *const v = a.state[1];
   const Slope<T> slope(u, false);
-  const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2), rest1 = static_cast<T>(1 - u.beta1), rest2 = static_cast<T>(1 - u.beta2);
+  const T beta1 = static_cast<T>(u.beta1), beta2 = static_cast<T>(u.beta2), rest1 = static_cast<T>(1 - u.beta1),
+          rest2 = static_cast<T>(1 - u.beta2);
   each_gradient(a, [=](int64_t i, T g) {
     const T x = slope(g, w[i]);
     m[i] = beta1 * m[i] + rest1 * x;
@@ -341,7 +344,9 @@ template <class T>
 double squares(const T* sum, const void* gradient, bool narrow, double share, int64_t n) {
   const T of = static_cast<T>(share);
   double all = 0;
-  with_gradient<T>(gradient, narrow, [&](const auto& g) { all = sum ? sum_of_squares<T>(n, [=](int64_t i) { return sum[i] + of * g(i); }) : sum_of_squares<T>(n, g); });
+  with_gradient<T>(gradient, narrow, [&](const auto& g) {
+    all = sum ? sum_of_squares<T>(n, [=](int64_t i) { return sum[i] + of * g(i); }) : sum_of_squares<T>(n, g);
+  });
   return all;
 }
 

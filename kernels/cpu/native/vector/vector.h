@@ -54,7 +54,8 @@ struct Updates {
   void (*measure[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors, double* sums);
   void (*accumulate)(T* sum, const void* g, bool narrow, std::int64_t n, double share, bool fresh);
   void (*average)(T* average, const T* w, std::int64_t n, double share);
-  double (*squares)(const T* sum, const void* g, bool narrow, double share, std::int64_t n);  // Σ (sum + share·g)²; of g alone where sum is null
+  // Σ (sum + share·g)²; of g alone where sum is null
+  double (*squares)(const T* sum, const void* g, bool narrow, double share, std::int64_t n);
 };
 
 struct PhiloxState {
@@ -127,10 +128,12 @@ struct Dots {
   void (*block)(const DotBlock&);  // rows, columns > 0
   void (*narrow)(std::uint16_t* to, const float* from, std::int64_t n);  // to the nearest
   // to[r/2·to_row + i] is the pair of from[r·row + i] and from[(r + 1)·row + i], of even r < rows, i < n; 0 where there is no second row.
-  void (*pair_lines)(std::uint32_t* to, std::int64_t to_row, const std::uint16_t* from, std::int64_t row, std::int64_t rows, std::int64_t n);
+  void (*pair_lines)(std::uint32_t* to, std::int64_t to_row, const std::uint16_t* from, std::int64_t row, std::int64_t rows,
+                     std::int64_t n);
   void (*pair_narrowed)(std::uint32_t* to, std::int64_t to_row, const float* from, std::int64_t row, std::int64_t rows, std::int64_t n);
   // sums[i] = Σ a[i·pairs + p] · b[i·b_row + p] over p < pairs, for i < rows, to the bit what `block` gives.
-  void (*inner_products)(const std::uint32_t* a, const std::uint32_t* b, std::int64_t b_row, std::int64_t rows, std::int64_t pairs, float* sums);
+  void (*inner_products)(const std::uint32_t* a, const std::uint32_t* b, std::int64_t b_row, std::int64_t rows, std::int64_t pairs,
+                         float* sums);
 };
 
 // A query's scores of a block of keys: at first the products q·k. `width` is a whole number of lanes (16); keys from `visible` on
@@ -296,7 +299,8 @@ struct Table {
   const ConvolutionTiles* convolution;
   const Products* products;
   const Dots* dots;                             // null: not of this instruction set. Ask dot_products() of isa.h
-  const RowNormalizations* row_normalizations;  // of float, double, bfloat16, float with addend and dy of bfloat16, the same and y; the third and the last where the processor rounds
+  // of float, double, bfloat16, float with addend and dy of bfloat16, the same and y; the third and the last where the processor rounds
+  const RowNormalizations* row_normalizations;
   const BatchNormalizations* batch_normalizations;  // of float, bfloat16
   const Transpose* transposes;                  // of elements of 2 bytes, of 4
   const Pooling* pooling;

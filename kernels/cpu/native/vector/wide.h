@@ -70,7 +70,8 @@ inline Wide tanh(Wide x) {
   p = fused(p, z, -0.333332837F);
   const Wide small = fused(x * z, p, x), e = exp_below_zero(-2 * a), large = reduced(2 * e, reciprocal(1 + e), 1);
   const __m512i sign = _mm512_set1_epi32(INT32_MIN);
-  const __m512 signed_large = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(sign, _mm512_castps_si512(x.v), _mm512_castps_si512(large.v), 0xca));
+  const __m512 signed_large =
+      _mm512_castsi512_ps(_mm512_ternarylogic_epi32(sign, _mm512_castps_si512(x.v), _mm512_castps_si512(large.v), 0xca));
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, _mm512_set1_ps(0.625F), _CMP_LT_OQ), signed_large, small.v);
 }
 
