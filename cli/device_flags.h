@@ -43,7 +43,7 @@ struct DeviceFlags : FlagGroup {
   Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it", {.field = "dims"}};
   Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, none for one that holds none, separated by commas (default: found out); data has samples first", read_axes};
   Flag<std::map<std::string, Tensor>> set{*this, "set", "INPUT=VALUE", "", "an input's value, the same in every batch: a number, numbers separated by |, or FILE.npy; separated by commas", read_constants};
-  Flag<std::optional<std::int64_t>> max_turns{*this, "max-turns", "N", "", "most turns of loops whose end is computed from data and which do not say how many they can take"};
+  Flag<std::optional<std::int64_t>> max_loop_iterations{*this, "max-loop-iterations", "N", "", "most iterations of loops whose end is computed from data and which do not say how many they can take"};
   Flag<std::optional<LayoutPreference>> layout{*this, "layout", "NAME", "auto", "memory layout: auto, blocked or channels-last", one_of<layouts>};
   Switch winograd{*this, "winograd", on, "use Winograd's convolution, which rounds a little differently"};
   Switch deterministic{*this, "deterministic", off, "the same result in every run: only kernels that give it, chosen by estimates, without timing them"};

@@ -47,10 +47,10 @@ void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_v
   constexpr std::size_t most = 5;
   const BadSamples* bad = p.on_bad_sample.target<BadSamples>();
   if (!bad || bad->found->why.empty()) return;
-  std::size_t told = 0;
+  std::size_t reported = 0;
   for (const std::string& why : bad->found->why)
-    if (told++ < most) call.say("note: left out: " + why);
-  call.say(concat("note: ", told, told == 1 ? " sample" : " samples", " that cannot be decoded ", told == 1 ? one : several,
+    if (reported++ < most) call.say("note: left out: " + why);
+  call.say(concat("note: ", reported, reported == 1 ? " sample" : " samples", " that cannot be decoded ", reported == 1 ? one : several,
                   " (--on-bad-sample)"));
 }
 

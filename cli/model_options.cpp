@@ -96,7 +96,7 @@ ModelOptions model_options(const Arguments& a, bool trains) {
   read_dims(a, o.dims, o.buckets);
   o.batch_axes = a[device_flags.batch_axis];
   o.constants = a[device_flags.set];
-  if (const auto turns = a[device_flags.max_turns]) o.max_turns = *turns;
+  if (const auto iterations = a[device_flags.max_loop_iterations]) o.max_loop_iterations = *iterations;
   o.plan.kernel.winograd = a[device_flags.winograd];
   o.plan.kernel.deterministic = a[device_flags.deterministic];
   o.plan.layout = a[device_flags.layout];

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "graph/operator.h"
 #include "graph/operators/rules.h"
-#include "importer/build/taken_apart.h"
+#include "importer/build/decomposed.h"
 
 namespace tandem {
 namespace {
@@ -54,7 +54,7 @@ std::vector<Row> table(Backends backends) {
     for (const Backend* b : backends) row.kernels.push_back(kernels_of(op, *b));
     rows.push_back(std::move(row));
   }
-  for (const TakenApart& op : taken_apart())
+  for (const Decomposed& op : decomposed())
     rows.push_back({name_of(op.domain, op.op), opsets_of(op), op.differentiable ? "composed" : "none",
                     std::vector<std::string>(backends.size(), "taken apart")});
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {

@@ -74,14 +74,14 @@ int predict(const Invocation& call, World* world) {
   const Dataset& data = *run.data.part;
   model.compile(run.options, backends.all());
   for (const std::string& note : model.notes()) call.say("note: " + note);
-  const std::size_t told = model.notes().size();
+  const std::size_t reported = model.notes().size();
   Progress progress(call);
   EvaluateOptions measuring = run.measuring();
   measuring.on_batch = [&](std::int64_t done, std::int64_t all) { progress.samples(done, all); };
   const std::vector<NamedTensor> results = model.predict(data, measuring);
   progress.clear();
   tell_bad_samples(call, run.fit.preprocess, "has a row of NaN (-1 of whole numbers)", "have rows of NaN (-1 of whole numbers)");
-  for (std::size_t i = told; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
+  for (std::size_t i = reported; i < model.notes().size(); ++i) call.say("note: " + model.notes()[i]);
   for (const NamedTensor& r : results)
     if (const std::int64_t n = samples_with_nan(r.tensor, run.fit.preprocess.bad_samples == 0); n > 0)
       call.say(concat("warning: '", r.name, "' holds NaN in ", n, n == 1 ? " sample" : " samples", " of ", r.tensor.shape()[0]));

@@ -99,7 +99,7 @@ pid_t start(const std::vector<std::string>& arguments, const std::vector<std::st
   ::_exit(static_cast<int>(ExitCode::io));
 }
 
-// What ranks beside the first had to say: each line once, and no errors where rank 0 has told what was wrong.
+// What ranks beside the first had to say: each line once, and no errors where rank 0 has reported what was wrong.
 void pass_on(const std::list<Errors>& errors, bool errors_told) {
   std::set<std::string> said;
   for (const Errors& e : errors) {
@@ -116,7 +116,7 @@ int code_of(int status) { return WIFSIGNALED(status) ? signal_exit + WTERMSIG(st
 int run_processes(int processes) {
   std::vector<std::string> arguments = split(read_file("/proc/self/cmdline"), '\0');
   arguments.pop_back();  // each ends with a zero
-  const std::string address = concat("unix:@tandem-", drawn());  // on this machine; known to who was told, leaves no file behind
+  const std::string address = concat("unix:@tandem-", drawn());  // on this machine; known to who was reported, leaves no file behind
   const std::string secret = drawn();
   const HeldSignals signals;
   std::vector<pid_t> running;
@@ -127,7 +127,7 @@ int run_processes(int processes) {
                              concat("TANDEM_SECRET=", secret)},
                             rank > 0 ? &errors.emplace_back() : nullptr, signals.before));
   const pid_t first = running[0];
-  bool told = false, asked = false;
+  bool reported = false, asked = false;
   std::vector<int> codes;
   const auto pass = [&](int signal) {
     for (const pid_t child : running) ::kill(child, signal);
@@ -142,11 +142,11 @@ int run_processes(int processes) {
       int status = 0;
       if (::waitpid(child, &status, WNOHANG) != child) return false;
       codes.push_back(code_of(status));
-      if (child == first) told = WIFEXITED(status) && WEXITSTATUS(status) != 0;
+      if (child == first) reported = WIFEXITED(status) && WEXITSTATUS(status) != 0;
       return true;
     });
   }
-  pass_on(errors, told);
+  pass_on(errors, reported);
   // Where one failed, the others end with `communication`.
   const auto cause =
       std::find_if(codes.begin(), codes.end(), [](int c) { return c != 0 && c != static_cast<int>(ExitCode::communication); });

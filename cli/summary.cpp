@@ -17,7 +17,7 @@ struct SummaryFlags : FlagGroup {
   Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of symbolic dimensions other than the batch, separated by commas", {.field = "dims"}};
   Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, or none, separated by commas", read_axes};
   Flag<std::map<std::string, Tensor>> set{*this, "set", "INPUT=VALUE", "", "an input's value, the same in every batch", read_constants};
-  Flag<std::optional<std::int64_t>> max_turns{*this, "max-turns", "N", "", device_flags.max_turns.text};
+  Flag<std::optional<std::int64_t>> max_loop_iterations{*this, "max-loop-iterations", "N", "", device_flags.max_loop_iterations.text};
 };
 constexpr SummaryFlags summary_flags;
 
@@ -26,7 +26,7 @@ int run(const Invocation& call) {
   const Model model = Model::load(a[model_file], weight_options(a));
   SummaryOptions options{.dims = {}, .freeze = a[weight_flags.freeze], .unfreeze = a[weight_flags.unfreeze]};
   read_train_only(a, model, options.freeze, options.unfreeze);
-  if (const auto turns = a[summary_flags.max_turns]) options.max_turns = *turns;
+  if (const auto iterations = a[summary_flags.max_loop_iterations]) options.max_loop_iterations = *iterations;
   options.batch_axes = a[summary_flags.batch_axis];
   options.constants = a[summary_flags.set];
   std::map<std::string, std::vector<std::int64_t>> buckets;

@@ -145,9 +145,9 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
     fail(ExitCode::usage, option("lora"), " does not go with ", option("tie"), " or ", option("untie"),
          ": train with those first, and with adapters after that");
   if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
-  WeightOptions judged = rules;
-  for (const LoraAdapter& adapter : lora.adapters) judged.trainable.insert(judged.trainable.end(), {adapter.a, adapter.b});
-  flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, judged);
+  WeightOptions with_adapters = rules;
+  for (const LoraAdapter& adapter : lora.adapters) with_adapters.trainable.insert(with_adapters.trainable.end(), {adapter.a, adapter.b});
+  flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, with_adapters);
   for (TemplateTensor& t : flat.tensors)
     for (const LoraAdapter& adapter : lora.adapters)
       if (t.name == adapter.a || t.name == adapter.b) t.reason = concat("an adapter of '", adapter.weight, "'");

@@ -79,7 +79,7 @@ struct ImportOptions {
   // which fills it.
   std::map<std::string, Tensor> constants;
   bool training = true;                              // weights become trainable
-  std::int64_t max_turns = 0;                        // of Loops whose end is computed from data and may lie anywhere; 0: these are refused
+  std::int64_t max_loop_iterations = 0;             // of Loops whose end is computed from data and may lie anywhere; 0: these are refused
   // Running variances follow unbiased variances, n/(n − 1) times those of a batch of n values a channel; absent: where PyTorch made the
   // file.
   std::optional<bool> unbiased_variance{};

@@ -109,9 +109,9 @@ struct Timing {
   bool disturbed = false;
 };
 
-// Whether a step gains by a form of a node. Where kernels are timed, a step is planned with and without the forms of `perhaps`, and
-// the shorter one is kept; elsewhere perhaps is yes.
-enum class Gain { no, perhaps, yes };
+// Whether a step gains by a form of a node. An optional form may pay off or not. Where kernels are timed, a step is planned with and
+// without the optional forms, and the shorter plan is kept. Elsewhere optional forms are used.
+enum class Gain { no, optional, yes };
 
 class Backend {
  public:

@@ -58,17 +58,17 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
   }
 }
 
-// One compilation, in the order of its functions. `daring`: whether the plan has the forms of nodes by which a step gains perhaps;
-// absent: it is decided, by time where kernels are timed, and told.
+// One compilation, in the order of its functions. `optional_fusions`: use forms of nodes that may or may not pay off. If absent, the
+// compilation decides (by time, where kernels are timed) and stores its decision here.
 class Compilation {
  public:
   Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of,
-              std::optional<bool>& daring)
+              std::optional<bool>& optional_fusions)
       : source_(source),
         o_(options),
         backends_(backends),
         parameters_of_(parameters_of),
-        daring_(daring),
+        optional_fusions_(optional_fusions),
         training_(options.mode == PlanMode::training),
         collective_(training_ && options.devices.size() > 1) {}
 
@@ -109,36 +109,36 @@ class Compilation {
     losses_ = losses_of(source_, o_);
   }
 
-  // One graph for all devices, and the programs that it is cut into; both ways, where it is open how daring they are.
+  // Builds one graph for all devices and cuts it into programs. Where optional fusions are undecided, does so with and without them.
   void make_graphs() {
     model_ = source_(o_.batch);
     if (!training_) rows_ = output_rows(source_, model_, o_.batch);
     if (o_.devices.size() > 1) placement_ = placement_of(source_, model_, rows_, o_, parameters_of_);
     slices_ = slices_of(o_, placement_);
-    if (make_graph(o_, daring_.value_or(true)) && !daring_ && chooses_by_time(o_)) {
-      CompileOptions untold = o_;  // one is shown
-      untold.passes.after = {};
-      untold.passes.on_placement = {};
-      make_graph(untold, false);
+    if (make_graph(o_, optional_fusions_.value_or(true)) && !optional_fusions_ && chooses_by_time(o_)) {
+      CompileOptions unwatched = o_;  // one is shown
+      unwatched.passes.after = {};
+      unwatched.passes.on_placement = {};
+      make_graph(unwatched, false);
     }
   }
 
-  // Whether some form was one of `perhaps`.
-  bool make_graph(const CompileOptions& o, bool daring) {
-    bool doubted = false;
+  // Returns whether some form was optional.
+  bool make_graph(const CompileOptions& o, bool optional_fusions) {
+    bool optional = false;
     PassContext context{.options = o, .samples = o.batch, .losses = training_ ? &losses_ : nullptr};
     context.placement = placement_;
     context.parameters_of = parameters_of_;
     context.fuses = [&, gains = gains_on(o, backends_)](const KernelRequest& request) {
       const Gain gain = gains(request);
-      doubted |= gain == Gain::perhaps;
-      return gain == Gain::yes || (gain == Gain::perhaps && daring);
+      optional |= gain == Gain::optional;
+      return gain == Gain::yes || (gain == Gain::optional && optional_fusions);
     };
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
     if (graphs_.empty()) begin_with(whole, context);
     graphs_.push_back(programs_of(std::move(whole), o));
-    return doubted;
+    return optional;
   }
 
   void begin_with(const Graph& graph, const PassContext& context) {
@@ -188,7 +188,7 @@ class Compilation {
         best_ = std::move(c);
         plan_.options.preference = preference;
       }
-    if (graphs_.size() > 1) daring_ = best_.graphs == &graphs_.front();
+    if (graphs_.size() > 1) optional_fusions_ = best_.graphs == &graphs_.front();
     ask();
     for (const auto& program : best_.programs)
       for (const std::string& warning : program->warnings)
@@ -260,9 +260,9 @@ class Compilation {
 
   void warn_of_disturbed_times() {
     for (const auto& [name, tuner] : tuners_)
-      if (const std::size_t disturbed = tuner->told_disturbed(); disturbed > 0)
+      if (const std::size_t disturbed = tuner->disturbed(); disturbed > 0)
         plan_.warnings.push_back(
-            concat(disturbed, " of the ", tuner->told(), " kernel times (", name,
+            concat(disturbed, " of the ", tuner->used(), " kernel times (", name,
                    ") were measured while other programs used the cores: the choice of kernels and "
                    "the estimated step are rough. The next plan on a quiet machine measures them again, and may choose other kernels; ",
                    option("retune"), " measures all again now"));
@@ -277,14 +277,14 @@ class Compilation {
   const CompileOptions& o_;
   const Backends backends_;
   const Plan* const parameters_of_;
-  std::optional<bool>& daring_;
+  std::optional<bool>& optional_fusions_;
   const bool training_, collective_;
   Plan plan_;
   Losses losses_;  // of training
   Graph model_;                                                  // of the whole batch
   std::optional<PlacementRequest> placement_;                    // where there are several devices
   std::vector<SliceOfBatch> slices_;                             // by device
-  std::vector<Programs> graphs_;                                 // daring first
+  std::vector<Programs> graphs_;                                 // with optional fusions first
   std::vector<HostOutput> outputs_;                              // without their types
   std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows
   std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
@@ -295,8 +295,8 @@ class Compilation {
 };
 
 Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of,
-                       std::optional<bool>& daring) {
-  return Compilation(source, o, backends, parameters_of, daring).run();
+                       std::optional<bool>& optional_fusions) {
+  return Compilation(source, o, backends, parameters_of, optional_fusions).run();
 }
 
 }  // namespace
@@ -320,9 +320,9 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 }
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
-  std::optional<bool> daring;
+  std::optional<bool> optional_fusions;
   const auto compile_for = [&](const CompileOptions& options) {
-    return compile_unchecked(source, options, backends, parameters_of, daring);
+    return compile_unchecked(source, options, backends, parameters_of, optional_fusions);
   };
   // A plan with parameters of its own needs memory that is free now.
   const auto limited = [&] {

@@ -39,8 +39,8 @@ std::int64_t Chain::send(const Socket& to, int rank, const Piece& piece) {
   control_.lost(rank);
 }
 
-void Chain::check(int from, std::uint32_t sum, std::span<const std::byte> told) {
-  if (std::memcmp(&sum, told.data(), sizeof sum) != 0) control_.end(damaged(from, rank_));
+void Chain::check(int from, std::uint32_t sum, std::span<const std::byte> received) {
+  if (std::memcmp(&sum, received.data(), sizeof sum) != 0) control_.end(damaged(from, rank_));
 }
 
 // Until one of the lines that are asked for is ready, or the ranks have stopped.
@@ -141,7 +141,7 @@ class Chain::Streams {
   void take_from_below() {
     if (summed()) return;
     std::byte* const staging = chain_.staged_.data();
-    const Piece next = piece(staging + staged_, at_.come_up, at_.come_up + block - staged_, told_below_, true);
+    const Piece next = piece(staging + staged_, at_.come_up, at_.come_up + block - staged_, sum_below_, true);
     const std::int64_t got = chain_.receive(chain_.lower_, chain_.rank_ - 1, next), of_data = std::min(got, next.count);
     add(come_up_, next.bytes, of_data);
     staged_ += of_data;
@@ -150,7 +150,7 @@ class Chain::Streams {
     if (whole > 0) fold_next(whole, staging);
     staged_ -= whole;
     if (staged_ > 0 && whole > 0) std::memmove(staging, staging + whole, static_cast<std::size_t>(staged_));
-    if (summed()) chain_.check(chain_.rank_ - 1, come_up_, told_below_);
+    if (summed()) chain_.check(chain_.rank_ - 1, come_up_, sum_below_);
   }
 
   // Each of these says whether there was something to give or to take.
@@ -166,11 +166,11 @@ class Chain::Streams {
       at_.come_down = summed() && at_.folded == bytes_ ? all_ : at_.folded;
       return false;
     }
-    const Piece next = piece(from(at_.come_down), at_.come_down, at_.sent_up, told_above_, at_.sent_up >= bytes_);
+    const Piece next = piece(from(at_.come_down), at_.come_down, at_.sent_up, sum_above_, at_.sent_up >= bytes_);
     const std::int64_t got = chain_.receive(chain_.upper_, chain_.rank_ + 1, next);
     add(come_down_, next.bytes, std::min(got, next.count));
     at_.come_down += got;
-    if (got > 0 && at_.come_down == all_) chain_.check(chain_.rank_ + 1, come_down_, told_above_);
+    if (got > 0 && at_.come_down == all_) chain_.check(chain_.rank_ + 1, come_down_, sum_above_);
     return next.all() > 0;
   }
 
@@ -179,7 +179,7 @@ class Chain::Streams {
       at_.sent_down = at_.come_down;
       return false;
     }
-    const Piece next = piece(from(at_.sent_down), at_.sent_down, at_.come_down, top() ? own_ : told_above_, at_.come_down == all_);
+    const Piece next = piece(from(at_.sent_down), at_.sent_down, at_.come_down, top() ? own_ : sum_above_, at_.come_down == all_);
     at_.sent_down += chain_.send(chain_.lower_, chain_.rank_ - 1, next);
     return next.all() > 0;
   }
@@ -191,7 +191,7 @@ class Chain::Streams {
   Progress at_;
   std::int64_t staged_ = 0;                                 // bytes that are not folded yet: less than an element between two turns
   std::uint32_t come_up_ = 0, folded_ = 0, come_down_ = 0;  // checksums
-  Checksum told_below_{}, told_above_{}, own_{};            // what follows the streams; own: of what was folded
+  Checksum sum_below_{}, sum_above_{}, own_{};            // what follows the streams; own: of what was folded
 };
 
 void Chain::run(const Call& call, std::size_t element, std::byte* memory, const Fold& fold) {

@@ -44,7 +44,7 @@ class Chain {
   std::int64_t receive(const Socket& from, int rank, const Piece& piece);
   std::int64_t send(const Socket& to, int rank, const Piece& piece);
   void wait(bool from_lower, bool to_lower, bool from_upper, bool to_upper);
-  void check(int from, std::uint32_t sum, std::span<const std::byte> told);
+  void check(int from, std::uint32_t sum, std::span<const std::byte> received);
 
   const int rank_;
   const double timeout_;

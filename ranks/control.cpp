@@ -69,8 +69,8 @@ void Control::send(const Line& line, Kind kind, const std::string& text) {
   if (send_all(line.socket, &header, sizeof header, end)) send_all(line.socket, sent.data(), sent.size(), end);
 }
 
-// Once for all: the first reason is the cause. `told_by`: a line that need not hear it, or -1.
-void Control::conclude(const std::string& reason, int told_by) {
+// Once for all: the first reason is the cause. `reported_by`: a line that need not hear it, or -1.
+void Control::conclude(const std::string& reason, int reported_by) {
   {
     const std::lock_guard lock(mutex_);
     if (!reason_.empty()) return;
@@ -78,7 +78,7 @@ void Control::conclude(const std::string& reason, int told_by) {
     first_knows_ = rank_ > 0 && !first_lost_;
   }
   for (const Line& line : lines_)
-    if (line.rank != told_by) send(line, Kind::stop, reason);
+    if (line.rank != reported_by) send(line, Kind::stop, reason);
   signal(stopped_signal_);
   changed_.notify_all();
   const std::lock_guard lock(call_mutex_);

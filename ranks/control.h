@@ -68,7 +68,7 @@ class Control {
   void ended(const Line& line);
   void inquire();
   void judge();
-  void conclude(const std::string& reason, int told_by);
+  void conclude(const std::string& reason, int reported_by);
   Standing own_standing();
   std::string at_fault(std::uint64_t most_calls) const;
   std::string dead_lines() const;

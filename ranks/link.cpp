@@ -62,8 +62,8 @@ bool Link::push() {
   Pieces pieces;
   pieces.add(bytes_of(out_.header, out_.done), out_.data() - out_.done);
   pieces.add(from_ + gone, summed_ - std::min(gone, summed_));
-  const std::int64_t told = std::max<std::int64_t>(0, out_.done - out_.end());
-  if (summed_ == out_.bytes) pieces.add(bytes_of(out_.sum, told), static_cast<std::int64_t>(sizeof out_.sum) - told);
+  const std::int64_t done = std::max<std::int64_t>(0, out_.done - out_.end());
+  if (summed_ == out_.bytes) pieces.add(bytes_of(out_.sum, done), static_cast<std::int64_t>(sizeof out_.sum) - done);
   const msghdr message = pieces.message();
   const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
   if (n < 0 && errno != EAGAIN && errno != EINTR) control_.lost(rank_);
@@ -88,8 +88,8 @@ std::int64_t Link::pull(std::byte* to, std::int64_t room) {
   Pieces pieces;
   pieces.add(bytes_of(in_.header, in_.done), in_.data() - in_.done);
   pieces.add(to, take);
-  const std::int64_t told = std::max<std::int64_t>(0, in_.done - in_.end());
-  if (take == rest) pieces.add(bytes_of(in_.told, told), static_cast<std::int64_t>(sizeof in_.told) - told);
+  const std::int64_t done = std::max<std::int64_t>(0, in_.done - in_.end());
+  if (take == rest) pieces.add(bytes_of(in_.claimed, done), static_cast<std::int64_t>(sizeof in_.claimed) - done);
   if (pieces.count == 0) return 0;
   msghdr message = pieces.message();
   const ssize_t n = ::recvmsg(socket_.get(), &message, 0);
@@ -100,7 +100,7 @@ std::int64_t Link::pull(std::byte* to, std::int64_t room) {
   const std::int64_t data = std::clamp<std::int64_t>(in_.done - in_.data(), 0, in_.bytes) - come;
   in_.sum = crc32c(in_.sum, {to, static_cast<std::size_t>(data)});
   control_.moved(std::max<ssize_t>(n, 0));
-  if (received() && in_.sum != in_.told) control_.end(damaged(rank_, control_.rank()));
+  if (received() && in_.sum != in_.claimed) control_.end(damaged(rank_, control_.rank()));
   wants_in_ = !received();
   return data;
 }

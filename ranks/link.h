@@ -37,7 +37,7 @@ class Link {
   struct Stream {
     Header header;
     std::int64_t bytes = -1, done = 0;  // done: of the header, the bytes and the checksum behind them
-    std::uint32_t sum = 0, told = 0;    // what it says itself
+    std::uint32_t sum = 0, claimed = 0;  // computed here, and as the sender says
     std::int64_t data() const { return static_cast<std::int64_t>(sizeof(Header)); }
     std::int64_t end() const { return data() + bytes; }
     std::int64_t all() const { return bytes < 0 ? 0 : end() + static_cast<std::int64_t>(sizeof sum); }

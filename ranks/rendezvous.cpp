@@ -32,7 +32,7 @@ class Notes {
   explicit Notes(const WorldOptions& o) : o_(o) {}
   void add(const std::string& note) {
     if (++count_ > most_notes || !o_.note) return;
-    o_.note(concat(note, count_ == most_notes ? "; no more of this is told" : ""));
+    o_.note(concat(note, count_ == most_notes ? "; no more of this is reported" : ""));
   }
 
  private:

@@ -106,8 +106,11 @@ const ModelFile& Model::file() const {
 
 Summary Model::summary(const SummaryOptions& options) const {
   const ModelFile& file = state_->file;
-  const ImportOptions import{
-      .batch = 1, .dims = options.dims, .constants = options.constants, .max_turns = options.max_turns, .batch_axes = options.batch_axes};
+  const ImportOptions import{.batch = 1,
+                             .dims = options.dims,
+                             .constants = options.constants,
+                             .max_loop_iterations = options.max_loop_iterations,
+                             .batch_axes = options.batch_axes};
   CompileOptions names{.trained = {.freeze = options.freeze, .unfreeze = options.unfreeze}};
   for (const TemplateTensor& t : file.tensors()) names.trained.tensors.push_back(t.name);
   freeze_base(file, names.trained.freeze, names.trained.unfreeze);

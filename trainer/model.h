@@ -37,7 +37,7 @@ struct ModelOptions {
   // Dimensions of which each training batch takes the smallest size that holds its longest sample: their sizes, rising, as many of
   // each. A plan is made for every one. All else goes by the largest, as `dims` would give it.
   std::map<std::string, std::vector<std::int64_t>> buckets;
-  std::int64_t max_turns = 0;                // ImportOptions::max_turns
+  std::int64_t max_loop_iterations = 0;     // ImportOptions::max_loop_iterations
   std::optional<bool> unbiased_variance;     // ImportOptions::unbiased_variance
   std::filesystem::path teacher;             // an ONNX file whose scores are learnt from, as plan.loss.distillation says; empty: none
   std::string init = "auto";                 // auto (keep, or draw the weights of an untrained template), keep, he-normal, glorot-uniform,

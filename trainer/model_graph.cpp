@@ -71,7 +71,7 @@ ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool tra
                        .dims = dims_of(o),
                        .constants = o.constants,
                        .training = training,
-                       .max_turns = o.max_turns,
+                       .max_loop_iterations = o.max_loop_iterations,
                        .unbiased_variance = o.unbiased_variance,
                        .batch_axes = o.batch_axes,
                        .one_sample = o.plan.batch == 1};  // a run's last batch of one is no other reading of the file

@@ -48,7 +48,7 @@ Tensor Model::predict_proba(const Dataset& data, const EvaluateOptions& o) {
   const Labels& l = classifying(state_->losses, state_->file.name());
   std::vector<NamedTensor> outputs = predict(data, o);
   const auto on = std::find_if(outputs.begin(), outputs.end(), [&](const NamedTensor& t) { return t.name == l.value; });
-  if (on == outputs.end()) fail(ExitCode::usage, "predict gives no '", l.value, "', which the classes are told by");
+  if (on == outputs.end()) fail(ExitCode::usage, "predict gives no '", l.value, "', which gives the classes");
   Tensor t = on->tensor.cast(DType::float32);
   const auto values = t.write<float>();
   if (l.kind == OutputKind::log_softmax)

@@ -16,7 +16,7 @@ struct SummaryOptions {
   std::vector<std::string> freeze, unfreeze;
   std::map<std::string, int> batch_axes;     // as ImportOptions has them
   std::map<std::string, Tensor> constants;
-  std::int64_t max_turns = 0;                // ImportOptions::max_turns
+  std::int64_t max_loop_iterations = 0;     // ImportOptions::max_loop_iterations
 };
 struct SummaryRow {
   std::string node;

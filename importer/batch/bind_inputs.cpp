@@ -10,7 +10,7 @@ namespace tandem {
 namespace {
 
 // Of an input whose value is given that value tells the sizes, too.
-std::int64_t told_by_value(const ImportOptions& options, const ModelInput& input, std::size_t axis) {
+std::int64_t size_by_value(const ImportOptions& options, const ModelInput& input, std::size_t axis) {
   const auto known = options.constants.find(input.name);
   const bool whole = known != options.constants.end() && known->second.shape().rank() == std::ssize(input.dims);
   return whole ? known->second.shape()[static_cast<int>(axis)] : -1;
@@ -49,7 +49,7 @@ class Binder {
     if (given && *given < 0) problem(bound, input, concat("axis ", axis, " is given the size ", *given));
     if (given && (axis > 0 || input.dims[axis].size < 0)) return std::max<std::int64_t>(0, *given);
     if (input.dims[axis].size >= 0) return input.dims[axis].size;
-    if (const std::int64_t told = told_by_value(options_, input, axis); told >= 0) return told;
+    if (const std::int64_t known = size_by_value(options_, input, axis); known >= 0) return known;
     problem(bound, input, concat("axis ", axis, " has no size: give one by ", option("dims"), " ", size_name(input, axis), "=SIZE"));
     return 1;
   }
@@ -90,7 +90,7 @@ std::vector<std::string> dims_without_size(const std::vector<ModelInput>& inputs
     for (std::size_t axis = 0; axis < inputs[i].dims.size(); ++axis) {
       const std::string name = size_name(inputs[i], axis);
       const bool sized = static_cast<int>(axis) == reading.axes[i] || inputs[i].dims[axis].size >= 0 ||
-                         given_size(options, inputs[i], axis) || told_by_value(options, inputs[i], axis) >= 0;
+                         given_size(options, inputs[i], axis) || size_by_value(options, inputs[i], axis) >= 0;
       if (!sized && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   return names;

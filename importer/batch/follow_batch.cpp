@@ -63,7 +63,7 @@ class Follower {
  private:
   struct Choice {
     int taken = 0, readings = 1;
-    std::set<int> blamed;  // earlier choices that made its other readings fail
+    std::set<int> conflicts;  // earlier choices that made its other readings fail
   };
 
   int nodes() const { return static_cast<int>(graph_.nodes.size()); }
@@ -258,21 +258,21 @@ class Follower {
 
   // Takes the nearest reading back that `from` depends on, and goes on behind it. False where none is left.
   bool back(NodeId from, int& n) {
-    std::set<int> blamed;
+    std::set<int> conflicts;
     for (const int a : ancestors_of_node(from))
-      if (choices_[at(a)].readings > 1) blamed.insert(a);
-    while (!blamed.empty()) {
-      const int last = *blamed.rbegin();
-      blamed.erase(last);
+      if (choices_[at(a)].readings > 1) conflicts.insert(a);
+    while (!conflicts.empty()) {
+      const int last = *conflicts.rbegin();
+      conflicts.erase(last);
       Choice& choice = choices_[at(last)];
-      choice.blamed.insert(blamed.begin(), blamed.end());
+      choice.conflicts.insert(conflicts.begin(), conflicts.end());
       if (choice.taken + 1 < choice.readings) {
         ++choice.taken;
         for (int later = last + 1; later < nodes(); ++later) choices_[at(later)] = {};
         n = last;
         return true;
       }
-      blamed = choice.blamed;
+      conflicts = choice.conflicts;
     }
     return false;
   }

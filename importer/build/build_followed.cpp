@@ -4,7 +4,7 @@
 #include "base/option.h"
 #include "graph/operator.h"
 #include "importer/build/build_graph.h"
-#include "importer/build/told_sizes.h"
+#include "importer/build/sizes_by_weights.h"
 
 namespace tandem {
 namespace {
@@ -115,7 +115,7 @@ Chosen choose(const FlatModel& model, const ImportOptions& asked, std::int64_t b
   std::int64_t work = most_work;
   for (std::size_t r = 0; r < readings.size() && (r == 0 || work > 0); ++r) {
     if (r > 0) say_axes(model, asked, readings[r]);
-    Chosen now{.options = with_told_sizes(model, asked, readings[r], work), .own = {}};
+    Chosen now{.options = with_sizes_by_weights(model, asked, readings[r], work), .own = {}};
     const ImportOptions some = with_some_sizes(model, now.options, readings[r]);
     const std::int64_t wanted = batch > 0 ? batch : readings[r].samples;
     now.own = follow(model, some, readings[r], wanted);

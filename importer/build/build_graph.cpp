@@ -56,7 +56,7 @@ BuiltGraph Builder::run(const std::string& name) {
   outputs();
   if (own_) mark_samples();
   for (std::size_t i = 0; i < made_.size(); ++i)
-    if (const ValueId v = values_[model_.symbols.size() + i]; v.present()) built_.made[{made_[i].original.index, made_[i].turn}] = v;
+    if (const ValueId v = values_[model_.symbols.size() + i]; v.present()) built_.made[{made_[i].original.index, made_[i].iteration}] = v;
   values_.resize(model_.symbols.size());
   built_.values = std::move(values_);
   return std::move(built_);
@@ -127,7 +127,7 @@ Tensor Builder::given_value(const Tensor& tensor, const BoundInput& input, const
 
 void Builder::run(const FlatBody& body) {
   for (const FlatInitializer& i : body.initializers)
-    if (!follows(i.symbol) && !value(i.symbol).present()) initializer(i);  // of a body: once for all turns
+    if (!follows(i.symbol) && !value(i.symbol).present()) initializer(i);  // of a body: once for all iterations
   if (&body == &model_.main)
     for (const Tie& tie : model_.ties) follow(tie);
   for (const FlatNode& node : body.nodes) attempt(node);
@@ -201,7 +201,7 @@ std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
   const Operator* op = find_operator(draft.op, draft.domain);
   move_static_operands(graph(), *op, draft, budget_);
   if (own_) {
-    if (const auto known = own_->built.nodes.find({node.id, node.turn}); known != own_->built.nodes.end()) {
+    if (const auto known = own_->built.nodes.find({node.id, node.iteration}); known != own_->built.nodes.end()) {
       rebatch_->apply(graph(), known->second, draft);
       op = find_operator(draft.op, draft.domain);
     } else {
@@ -213,7 +213,7 @@ std::vector<ValueId> Builder::add(const FlatNode& node, Draft& draft) {
   for (const ValueId out : outputs) check_extent(graph()[out].type);
   fold_last_node(graph(), budget_);
   if (!graph()[outputs[0]].producer.present()) return outputs;
-  built_.nodes[{node.id, node.turn}] = id;
+  built_.nodes[{node.id, node.iteration}] = id;
   for (const Counted& counted : draft.counted) built_.counted.push_back({counted, id});
   return outputs;
 }
@@ -268,7 +268,7 @@ ValueId Builder::own(Symbol s) const {
   if (!own_) return {};
   if (!is_made(s)) return own_->built.values[static_cast<std::size_t>(s.index)];
   const Made& m = made(s);
-  const auto found = own_->built.made.find({m.original.index, m.turn});
+  const auto found = own_->built.made.find({m.original.index, m.iteration});
   return found == own_->built.made.end() ? ValueId{} : found->second;
 }
 

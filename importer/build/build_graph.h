@@ -15,9 +15,9 @@ struct BuiltGraph {
   Graph graph;
   std::vector<Problem> problems;  // empty: the graph is whole
   std::vector<ValueId> values;    // by the model's symbols; absent: not built
-  // That gives a node's outputs, by FlatNode::id and turn; those that were folded are not there.
+  // That gives a node's outputs, by FlatNode::id and iteration; those that were folded are not there.
   std::map<std::pair<int, std::string>, NodeId> nodes;
-  std::map<std::pair<int, std::string>, ValueId> made;  // of symbols that unrolling made, by what they are copies of, and the turn
+  std::map<std::pair<int, std::string>, ValueId> made;  // of symbols that unrolling made, by what they are copies of, and the iteration
   std::vector<std::pair<Counted, NodeId>> counted;      // constants that nodes take for positions in the batch
   bool one_sample = false;                              // BatchReading's: its outputs have no axis for samples yet
 };

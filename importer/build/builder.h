@@ -29,12 +29,12 @@ class Builder {
   };
   using List = std::vector<Symbol>;
 
-  // Symbols that unrolling made, behind the model's: of which they are copies (none: of no other), and in which turn. Loops may take
-  // other turns for another batch, so these two tell which symbols of two builds are the same.
+  // Symbols that unrolling made, behind the model's: of which they are copies (none: of no other), and in which iteration. Loops may take
+  // other iterations for another batch, so these two tell which symbols of two builds are the same.
   struct Made {
     std::string name;
     Symbol original;
-    std::string turn;
+    std::string iteration;
   };
 
   Graph& graph() { return built_.graph; }
@@ -79,36 +79,36 @@ class Builder {
   ValueId output(Symbol out, const std::string& name);
 
   // control_flow.cpp
-  struct Turns;
+  struct LoopState;
   const Tensor* known(Symbol s);  // its value, where that is known now; else null
   bool built(Symbol s);           // as a value or as a list
   void choose(const FlatNode& node);
   void both_branches(const FlatNode& node);
   void expect_one(Symbol s, DType dtype, std::string_view what);
   void loop(const FlatNode& node);
-  void take_turns(const FlatNode& node);
-  void mark_unfinished(const FlatNode& node, Turns& turns);
+  void unroll(const FlatNode& node);
+  void mark_unfinished(const FlatNode& node, LoopState& state);
   void scan(const FlatNode& node);
   void scan_samples(const FlatNode& node);    // scan_samples.cpp: opset 8
   void flex_attention(const FlatNode& node);  // flex_attention.cpp
-  bool turn(const FlatNode& node, const FlatBody& body, Turns& turns);  // false: it has problems of its own
-  void finish(const FlatNode& node, Turns& turns, const Ints& axes, const Ints& reversed);
+  bool iteration(const FlatNode& node, const FlatBody& body, LoopState& state);  // false: it has problems of its own
+  void finish(const FlatNode& node, LoopState& state, const Ints& axes, const Ints& reversed);
   static const FlatBody& body_of(const FlatNode& node, std::string_view attribute);
   static std::vector<Symbol> made_by(const FlatBody& body);
-  FlatBody instantiate(const FlatBody& body, const std::string& turn);
-  FlatBody instantiate(const FlatBody& body, const std::string& turn, std::map<int, Symbol>& now);
-  Symbol new_symbol(std::string name, Symbol original, std::string turn);
+  FlatBody instantiate(const FlatBody& body, const std::string& iteration);
+  FlatBody instantiate(const FlatBody& body, const std::string& iteration, std::map<int, Symbol>& now);
+  Symbol new_symbol(std::string name, Symbol original, std::string iteration);
   bool is_made(Symbol s) const { return s.index >= static_cast<int>(model_.symbols.size()); }
   const Made& made(Symbol s) const { return made_[static_cast<std::size_t>(s.index) - model_.symbols.size()]; }
-  void count_turn(const FlatBody& body);
+  void count_iteration(const FlatBody& body);
   void hand(Symbol from, Symbol to);  // `to` stands for what `from` does: a value or a list
   void hand_out(Symbol from, Symbol to, std::span<const Symbol> made);  // a value that was made for it takes its name
   // Nodes of our own making, named after `of`.
   Symbol emit(const FlatNode& of, std::string_view op, std::vector<Symbol> operands, Attributes attributes, std::string_view suffix);
   Symbol constant(const FlatNode& of, Tensor tensor, std::string_view suffix);
-  Symbol stacked(const FlatNode& of, const List& turns, std::int64_t axis, std::string_view suffix);
-  // join_turns.cpp: the turns' results side by side, computed at once; no symbol: they are not of that kind.
-  Symbol joined(const FlatNode& of, const List& turns, bool new_axis, const std::string& suffix);
+  Symbol stacked(const FlatNode& of, const List& iterations, std::int64_t axis, std::string_view suffix);
+  // join_iterations.cpp: the iterations' results side by side, computed at once; no symbol: they are not of that kind.
+  Symbol joined(const FlatNode& of, const List& iterations, bool new_axis, const std::string& suffix);
   List split(const FlatNode& of, Symbol in, std::int64_t axis, const Ints& sizes, bool keep, const std::string& suffix);
 
   // sequences.cpp
@@ -162,7 +162,7 @@ class Builder {
   std::set<std::string> refused_masks_;
   std::set<int> hollow_;         // by symbol: optional values that hold nothing
   std::vector<Made> made_;
-  std::int64_t unrolled_ = 0, copied_ = 0, list_elements_ = 0;  // nodes and turns; nodes with those of branches; tensors of all lists
+  std::int64_t unrolled_ = 0, copied_ = 0, list_elements_ = 0;  // nodes and iterations; nodes with those of branches; tensors of all lists
 };
 
 }  // namespace tandem

@@ -1,13 +1,14 @@
-// If, Loop and Scan: a graph has no branches and no turns. Where a condition is known the branch that it takes stands in the If's place,
-// where it is not both are computed and Where chooses. A Loop or Scan becomes its turns, one behind the other, each with symbols of its
-// own; their number must be known, or at least the most there can be: then turns behind the end change nothing. Where the model
-// does not say how many those are, ImportOptions::max_turns does, and results of loops that would go on beyond it are not numbers.
+// If, Loop and Scan: a graph has no branches and no loops. Where a condition is known the branch that it takes stands in the If's place,
+// where it is not both are computed and Where chooses. A Loop or Scan becomes its iterations, one behind the other, each with symbols of
+// its own; their number must be known, or at least the most there can be: then iterations behind the end change nothing. Where the model
+// does not say how many those are, ImportOptions::max_loop_iterations does, and results of loops that would go on beyond it are not
+// numbers.
 #include <algorithm>
 #include <limits>
 
 #include "base/option.h"
 #include "importer/build/builder.h"
-#include "importer/build/turns.h"
+#include "importer/build/loop_state.h"
 #include "importer/message/limits.h"
 
 namespace tandem {
@@ -26,22 +27,23 @@ const FlatBody& Builder::body_of(const FlatNode& node, std::string_view attribut
   return *body;
 }
 
-Symbol Builder::new_symbol(std::string name, Symbol original, std::string turn) {
-  made_.push_back({std::move(name), original, std::move(turn)});
+Symbol Builder::new_symbol(std::string name, Symbol original, std::string iteration) {
+  made_.push_back({std::move(name), original, std::move(iteration)});
   values_.emplace_back();
   return {static_cast<int>(values_.size()) - 1};
 }
 
-FlatBody Builder::instantiate(const FlatBody& body, const std::string& turn) {
+FlatBody Builder::instantiate(const FlatBody& body, const std::string& iteration) {
   std::map<int, Symbol> now;
-  return instantiate(body, turn, now);
+  return instantiate(body, iteration, now);
 }
 
 // Values that the body makes get new symbols; constants that it holds are held once.
-FlatBody Builder::instantiate(const FlatBody& body, const std::string& turn, std::map<int, Symbol>& now) {
+FlatBody Builder::instantiate(const FlatBody& body, const std::string& iteration, std::map<int, Symbol>& now) {
   const auto define = [&](Symbol s) {
     if (!s.present()) return s;
-    return now[s.index] = new_symbol(name(s) + turn, is_made(s) ? made(s).original : s, (is_made(s) ? made(s).turn : "") + turn);
+    return now[s.index] =
+               new_symbol(name(s) + iteration, is_made(s) ? made(s).original : s, (is_made(s) ? made(s).iteration : "") + iteration);
   };
   const auto look_up = [&](Symbol s) {
     const auto found = s.present() ? now.find(s.index) : now.end();
@@ -51,10 +53,10 @@ FlatBody Builder::instantiate(const FlatBody& body, const std::string& turn, std
   for (const Symbol in : body.inputs) copy.inputs.push_back(define(in));
   for (const FlatNode& node : body.nodes) {
     FlatNode made = node;
-    made.turn += turn;
-    made.name += turn;
+    made.iteration += iteration;
+    made.name += iteration;
     for (Symbol& in : made.inputs) in = look_up(in);
-    for (FlatBody& inner : made.bodies) inner = instantiate(inner, turn, now);
+    for (FlatBody& inner : made.bodies) inner = instantiate(inner, iteration, now);
     for (Symbol& out : made.outputs) out = define(out);
     copy.nodes.push_back(std::move(made));
   }
@@ -64,7 +66,7 @@ FlatBody Builder::instantiate(const FlatBody& body, const std::string& turn, std
 
 namespace {
 
-// What one more turn copies: bodies in the body, too, whether they will be taken or not.
+// What one more iteration copies: bodies in the body, too, whether they will be taken or not.
 std::int64_t copied_nodes(const FlatBody& body) {
   std::int64_t nodes = std::ssize(body.nodes);
   for (const FlatNode& node : body.nodes)
@@ -74,14 +76,14 @@ std::int64_t copied_nodes(const FlatBody& body) {
 
 }  // namespace
 
-void Builder::count_turn(const FlatBody& body) {
+void Builder::count_iteration(const FlatBody& body) {
   unrolled_ += 1 + std::ssize(body.nodes);
   if (unrolled_ > limits::unrolled_nodes)
-    fail("the turns of the model's loops hold more than ", limits::unrolled_nodes,
+    fail("the iterations of the model's loops hold more than ", limits::unrolled_nodes,
          " nodes, one behind the other; loops are unrolled when the plan is made");
   copied_ += copied_nodes(body);
   if (copied_ > limits::copied_nodes)
-    fail("the turns of the model's loops copy more than ", limits::copied_nodes,
+    fail("the iterations of the model's loops copy more than ", limits::copied_nodes,
          " nodes, with those of branches in them; loops are unrolled when the plan is made");
 }
 
@@ -107,31 +109,32 @@ Symbol Builder::emit(const FlatNode& of, std::string_view op, std::vector<Symbol
                      std::string_view suffix) {
   FlatNode node;
   node.id = of.id;
-  node.turn = concat(of.turn, '/', suffix);
+  node.iteration = concat(of.iteration, '/', suffix);
   node.name = concat(of.name, '/', suffix);
   node.op = op;
   node.opset = limits::newest_opset;
   node.attributes = std::move(attributes);
   node.inputs = std::move(operands);
-  const Symbol out = new_symbol(node.name, {}, concat(of.id, node.turn));
+  const Symbol out = new_symbol(node.name, {}, concat(of.id, node.iteration));
   node.outputs = {out};
   attempt(node);
   return out;
 }
 
 Symbol Builder::constant(const FlatNode& of, Tensor tensor, std::string_view suffix) {
-  const Symbol s = new_symbol(concat(of.name, '/', suffix), {}, concat(of.id, of.turn, '/', suffix));
+  const Symbol s = new_symbol(concat(of.name, '/', suffix), {}, concat(of.id, of.iteration, '/', suffix));
   value(s) = graph().add_constant(name(s), std::move(tensor));
   return s;
 }
 
 // The tensors side by side along a new axis.
-Symbol Builder::stacked(const FlatNode& of, const List& turns, std::int64_t axis, std::string_view suffix) {
+Symbol Builder::stacked(const FlatNode& of, const List& iterations, std::int64_t axis, std::string_view suffix) {
   if (axis == 0)
-    if (const Symbol whole = joined(of, turns, true, std::string(suffix)); whole.present()) return whole;
+    if (const Symbol whole = joined(of, iterations, true, std::string(suffix)); whole.present()) return whole;
   const Symbol axes = constant(of, Tensor::of<std::int64_t>(Shape{1}, Ints{axis}), concat(suffix, "/axis"));
   List parts;
-  for (std::size_t i = 0; i < turns.size(); ++i) parts.push_back(emit(of, "Unsqueeze", {turns[i], axes}, {}, concat(suffix, '#', i)));
+  for (std::size_t i = 0; i < iterations.size(); ++i)
+    parts.push_back(emit(of, "Unsqueeze", {iterations[i], axes}, {}, concat(suffix, '#', i)));
   return emit(of, "Concat", std::move(parts), {{"axis", axis}}, suffix);
 }
 
@@ -181,75 +184,75 @@ void Builder::both_branches(const FlatNode& node) {
   graph().warnings.push_back(concat("If '", node.name, "': its condition is computed from data, so both of its branches are computed"));
 }
 
-bool Builder::turn(const FlatNode& node, const FlatBody& body, Turns& turns) {
+bool Builder::iteration(const FlatNode& node, const FlatBody& body, LoopState& state) {
   const std::size_t problems = built_.problems.size();
   run(body);
   if (built_.problems.size() > problems) return false;
-  const std::size_t first = node.op == "Loop" ? 1 : 0, carried = turns.carried.size();
+  const std::size_t first = node.op == "Loop" ? 1 : 0, carried = state.carried.size();
   for (std::size_t i = 0; i < carried; ++i) {
     Symbol now = body.outputs[first + i];
-    if (turns.active.present()) {
-      const Symbol before = turns.carried[i];
+    if (state.active.present()) {
+      const Symbol before = state.carried[i];
       if (!now.present() || !before.present() || !value(now).present() || !value(before).present())
         fail("its end is computed from data, and it carries a list of tensors");
       if (!(graph()[value(now)].type == graph()[value(before)].type))
         fail("its end is computed from data, and what it carries changes from ", graph()[value(before)].type, " to ",
              graph()[value(now)].type);
-      if (now != before) now = emit(node, "Where", {turns.active, now, before}, {}, concat("carried", i, "#", name(now)));
+      if (now != before) now = emit(node, "Where", {state.active, now, before}, {}, concat("carried", i, "#", name(now)));
     }
-    turns.carried[i] = now;
+    state.carried[i] = now;
   }
-  for (std::size_t i = 0; i < turns.gathered.size(); ++i) turns.gathered[i].push_back(body.outputs[first + carried + i]);
+  for (std::size_t i = 0; i < state.gathered.size(); ++i) state.gathered[i].push_back(body.outputs[first + carried + i]);
   return true;
 }
 
-// What fails within a turn has become a problem of the node inside; nothing that was built may go with an error of the loop's own.
+// What fails within an iteration has become a problem of the node inside; nothing that was built may go with an error of the loop's own.
 void Builder::loop(const FlatNode& node) {
   try {
-    take_turns(node);
+    unroll(node);
   } catch (const Error& error) {
     problem(node, error.what());
   }
 }
 
-void Builder::take_turns(const FlatNode& node) {
+void Builder::unroll(const FlatNode& node) {
   if (node.op == "Scan") return scan(node);
   const FlatBody& body = body_of(node, "body");
   for (const Symbol in : node.inputs)
     if (in.present() && !built(in)) return;
   const Symbol most = node.inputs.at(0), first_condition = node.inputs.size() > 1 ? node.inputs[1] : Symbol{};
-  Turns turns;
-  for (std::size_t i = 2; i < node.inputs.size(); ++i) turns.carried.push_back(node.inputs[i]);
-  const std::size_t carried = turns.carried.size();
+  LoopState state;
+  for (std::size_t i = 2; i < node.inputs.size(); ++i) state.carried.push_back(node.inputs[i]);
+  const std::size_t carried = state.carried.size();
   if (body.inputs.size() != 2 + carried) fail("its body takes ", body.inputs.size(), " inputs, expected ", 2 + carried);
   if (body.outputs.size() < 1 + carried || body.outputs.size() < 1 + node.outputs.size())
     fail("its body gives ", body.outputs.size(), " outputs, expected ", 1 + std::max(carried, node.outputs.size()));
-  turns.gathered.resize(body.outputs.size() - 1 - carried);
+  state.gathered.resize(body.outputs.size() - 1 - carried);
   const Tensor* count = known(most);
   const bool counted_by_data = most.present() && !count;
-  const std::string bound = concat(option("max_turns"), " says how many are planned at most");
-  if (most.present()) expect_one(most, DType::int64, "its number of turns");
-  if (counted_by_data && options_.max_turns <= 0) fail("its number of turns is computed from data: ", bound);
+  const std::string bound = concat(option("max_loop_iterations"), " says how many are planned at most");
+  if (most.present()) expect_one(most, DType::int64, "its number of iterations");
+  if (counted_by_data && options_.max_loop_iterations <= 0) fail("its number of iterations is computed from data: ", bound);
   const std::int64_t limit = count ? std::max<std::int64_t>(0, count->to_int64s()[0]) : -1;  // -1: no count ends it
   Symbol condition = first_condition;
-  if (!most.present() && !condition.present()) fail("it has neither a number of turns nor a condition: it never ends");
-  Symbol turns_left;  // of what data counts
-  const auto scalar = [&](Symbol s, std::int64_t turn) {
-    const Symbol none = constant(node, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", turn));
-    return emit(node, "Reshape", {s, none}, {}, concat("end#", turn));
+  if (!most.present() && !condition.present()) fail("it has neither a number of iterations nor a condition: it never ends");
+  Symbol iterations_left;  // of what data counts
+  const auto scalar = [&](Symbol s, std::int64_t iteration) {
+    const Symbol none = constant(node, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", iteration));
+    return emit(node, "Reshape", {s, none}, {}, concat("end#", iteration));
   };
-  const auto narrow = [&](Symbol now, std::int64_t turn) {
-    turns.active = turns.active.present() ? emit(node, "And", {turns.active, now}, {}, concat("active#", turn)) : now;
+  const auto narrow = [&](Symbol now, std::int64_t iteration) {
+    state.active = state.active.present() ? emit(node, "And", {state.active, now}, {}, concat("active#", iteration)) : now;
   };
-  if (counted_by_data) turns_left = scalar(most, -1);
-  std::int64_t turn_number = 0;
-  bool capped = false;  // there may be turns that are not planned
-  for (; limit < 0 || turn_number < limit; ++turn_number) {
-    capped = turns.active.present() && options_.max_turns > 0 && turn_number >= options_.max_turns;
-    if (turns_left.present())
-      narrow(emit(node, "Less", {constant(node, Tensor::scalar(turn_number), concat("turn#", turn_number)), turns_left}, {},
-                  concat("counted#", turn_number)),
-             turn_number);
+  if (counted_by_data) iterations_left = scalar(most, -1);
+  std::int64_t iteration_number = 0;
+  bool capped = false;  // there may be iterations that are not planned
+  for (; limit < 0 || iteration_number < limit; ++iteration_number) {
+    capped = state.active.present() && options_.max_loop_iterations > 0 && iteration_number >= options_.max_loop_iterations;
+    if (iterations_left.present())
+      narrow(emit(node, "Less", {constant(node, Tensor::scalar(iteration_number), concat("iteration#", iteration_number)), iterations_left}, {},
+                  concat("counted#", iteration_number)),
+             iteration_number);
     if (condition.present()) {
       expect_one(condition, DType::boolean, "its condition");
       if (const Tensor* c = known(condition)) {
@@ -258,49 +261,50 @@ void Builder::take_turns(const FlatNode& node) {
           break;
         }
       } else {
-        if (options_.max_turns <= 0 && limit < 0) fail("its condition is computed from data, and it has no number of turns: ", bound);
-        if (options_.max_turns <= 0 && limit > limits::unrolled_nodes)
-          fail("its condition is computed from data, and it may take ", limit, " turns: ", bound);
-        narrow(scalar(condition, turn_number), turn_number);
+        if (options_.max_loop_iterations <= 0 && limit < 0)
+          fail("its condition is computed from data, and it has no number of iterations: ", bound);
+        if (options_.max_loop_iterations <= 0 && limit > limits::unrolled_nodes)
+          fail("its condition is computed from data, and it may take ", limit, " iterations: ", bound);
+        narrow(scalar(condition, iteration_number), iteration_number);
       }
     }
     if (capped) break;
-    count_turn(body);
-    const FlatBody now = instantiate(body, concat('#', turn_number));
+    count_iteration(body);
+    const FlatBody now = instantiate(body, concat('#', iteration_number));
     const auto given = [&](std::size_t i, auto number) {  // as declared: TorchScript's exporter writes [1], and nodes that want a list
       value(now.inputs[i]) = graph().add_constant(name(now.inputs[i]), Tensor::of(now.vectors[i] ? Shape{1} : Shape{}, {number}));
     };
-    given(0, turn_number);
+    given(0, iteration_number);
     given(1, true);
-    for (std::size_t i = 0; i < carried; ++i) hand(turns.carried[i], now.inputs[2 + i]);
-    if (!turn(node, now, turns)) return;
+    for (std::size_t i = 0; i < carried; ++i) hand(state.carried[i], now.inputs[2 + i]);
+    if (!iteration(node, now, state)) return;
     condition = now.outputs[0];
     if (!condition.present() || !value(condition).present()) fail("its body gives no condition");
   }
-  if (capped) mark_unfinished(node, turns);
-  if (turns.active.present())
+  if (capped) mark_unfinished(node, state);
+  if (state.active.present())
     graph().warnings.push_back(
-        concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", turn_number,
-               capped ? concat(" turns are computed (", option("max_turns"),
+        concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", iteration_number,
+               capped ? concat(" iterations are computed (", option("max_loop_iterations"),
                                "); those behind the end change nothing, and where there would be more its results are not numbers")
-                      : " turns are computed; those behind the end change nothing"));
-  finish(node, turns, std::vector<std::int64_t>(turns.gathered.size()), std::vector<std::int64_t>(turns.gathered.size()));
+                      : " iterations are computed; those behind the end change nothing"));
+  finish(node, state, std::vector<std::int64_t>(state.gathered.size()), std::vector<std::int64_t>(state.gathered.size()));
 }
 
-// Behind the last turn that is planned `active` says that there is another.
-void Builder::mark_unfinished(const FlatNode& node, Turns& turns) {
+// Behind the last iteration that is planned `active` says that there is another.
+void Builder::mark_unfinished(const FlatNode& node, LoopState& state) {
   bool marked = false;
-  for (std::size_t i = 0; i < turns.carried.size(); ++i) {
-    Symbol& carried = turns.carried[i];
+  for (std::size_t i = 0; i < state.carried.size(); ++i) {
+    Symbol& carried = state.carried[i];
     if (!carried.present() || !value(carried).present()) continue;
     const DType dtype = graph()[value(carried)].type.dtype;
     if (!is_float(dtype)) continue;
     const Symbol none = emit(node, "Cast", {constant(node, Tensor::scalar(std::numeric_limits<float>::quiet_NaN()), concat("nan#", i))},
                              {{"to", static_cast<std::int64_t>(dtype)}}, concat("unfinished#", i));
-    carried = emit(node, "Where", {turns.active, none, carried}, {}, concat("finished#", i));
+    carried = emit(node, "Where", {state.active, none, carried}, {}, concat("finished#", i));
     marked = true;
   }
-  if (!marked) fail("its end is computed from data, and none of what it carries could show that its turns were too few");
+  if (!marked) fail("its end is computed from data, and none of what it carries could show that its iterations were too few");
 }
 
 void Builder::scan(const FlatNode& node) {
@@ -313,19 +317,19 @@ void Builder::scan(const FlatNode& node) {
   const auto scanned = static_cast<std::size_t>(std::max<std::int64_t>(0, node.attributes.integer("num_scan_inputs")));
   if (scanned < 1 || scanned > node.inputs.size()) fail("num_scan_inputs is ", scanned, ", expected 1 to ", node.inputs.size());
   const std::size_t carried = node.inputs.size() - scanned;
-  Turns turns{.carried = {node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(carried)}};
+  LoopState state{.carried = {node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(carried)}};
   if (body.inputs.size() != node.inputs.size()) fail("its body takes ", body.inputs.size(), " inputs, expected ", node.inputs.size());
   if (body.outputs.size() < std::max(carried, node.outputs.size()))
     fail("its body gives ", body.outputs.size(), " outputs, expected ", std::max(carried, node.outputs.size()));
-  turns.gathered.resize(body.outputs.size() - carried);
+  state.gathered.resize(body.outputs.size() - carried);
   const auto listed = [&](const char* attribute, std::size_t entries) {
     const Ints given = node.attributes.ints(attribute, {});
     if (!given.empty() && given.size() != entries) fail(attribute, " has ", given.size(), " entries, expected ", entries);
     return given.empty() ? Ints(entries, 0) : given;
   };
   const Ints axes = listed("scan_input_axes", scanned), reversed = listed("scan_input_directions", scanned);
-  const Ints out_axes = listed("scan_output_axes", turns.gathered.size()),
-             out_reversed = listed("scan_output_directions", turns.gathered.size());
+  const Ints out_axes = listed("scan_output_axes", state.gathered.size()),
+             out_reversed = listed("scan_output_directions", state.gathered.size());
   std::int64_t length = -1;
   std::vector<List> parts(scanned);
   for (std::size_t i = 0; i < scanned; ++i) {
@@ -333,35 +337,35 @@ void Builder::scan(const FlatNode& node) {
     const Shape shape = graph()[value(in)].type.shape;
     const std::int64_t axis = normalize_axis(axes[i], shape.rank(), "scan_input_axes");
     const std::int64_t own_length = shape[static_cast<int>(axis)];
-    if (length >= 0 && own_length != length) fail("its inputs are scanned over ", length, " and ", own_length, " turns");
+    if (length >= 0 && own_length != length) fail("its inputs are scanned over ", length, " and ", own_length, " iterations");
     length = own_length;
-    if (length > limits::unrolled_nodes) fail("it takes ", length, " turns, expected at most ", limits::unrolled_nodes);
+    if (length > limits::unrolled_nodes) fail("it takes ", length, " iterations, expected at most ", limits::unrolled_nodes);
     parts[i] = split(node, in, axis, Ints(static_cast<std::size_t>(length), 1), false, concat("scanned", i));
     if (reversed[i]) std::reverse(parts[i].begin(), parts[i].end());
   }
   for (std::int64_t t = 0; t < length; ++t) {
-    count_turn(body);
+    count_iteration(body);
     const FlatBody now = instantiate(body, concat('#', t));
-    for (std::size_t i = 0; i < carried; ++i) hand(turns.carried[i], now.inputs[i]);
+    for (std::size_t i = 0; i < carried; ++i) hand(state.carried[i], now.inputs[i]);
     for (std::size_t i = 0; i < scanned; ++i) hand(parts[i][static_cast<std::size_t>(t)], now.inputs[carried + i]);
-    if (!turn(node, now, turns)) return;
+    if (!iteration(node, now, state)) return;
   }
-  finish(node, turns, out_axes, out_reversed);
+  finish(node, state, out_axes, out_reversed);
 }
 
-void Builder::finish(const FlatNode& node, Turns& turns, const Ints& axes, const Ints& reversed) {
-  const std::size_t carried = turns.carried.size();
+void Builder::finish(const FlatNode& node, LoopState& state, const Ints& axes, const Ints& reversed) {
+  const std::size_t carried = state.carried.size();
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].present()) continue;
     if (i < carried) {
-      hand(turns.carried[i], node.outputs[i]);
-      if (const Symbol from = turns.carried[i]; from.present() && value(from).present() && is_made(from))
+      hand(state.carried[i], node.outputs[i]);
+      if (const Symbol from = state.carried[i]; from.present() && value(from).present() && is_made(from))
         rename(value(from), node.outputs[i]);
       continue;
     }
-    List& parts = turns.gathered[i - carried];
-    if (turns.active.present()) fail("its end is computed from data, so the size of its output ", i, " is not known");
-    if (parts.empty()) fail("it takes no turn, so the shape of its output ", i, " is not known");
+    List& parts = state.gathered[i - carried];
+    if (state.active.present()) fail("its end is computed from data, so the size of its output ", i, " is not known");
+    if (parts.empty()) fail("it runs no iteration, so the shape of its output ", i, " is not known");
     if (reversed[i - carried]) std::reverse(parts.begin(), parts.end());
     const Symbol whole = stacked(node, parts, axes[i - carried], concat("gathered", i));
     hand(whole, node.outputs[i]);

@@ -1,10 +1,10 @@
-// Scan of opset 8: axis 0 of all operands holds samples and axis 1 of those that are scanned the turns; the body runs for each sample by
-// itself, for as many turns as its sequence is long. What is scanned backwards begins at the sequence's own end, and results of the turns
-// that a sample does not take are zeros.
+// Scan of opset 8: axis 0 of all operands holds samples and axis 1 of those that are scanned the iterations; the body runs for each sample
+// by itself, for as many iterations as its sequence is long. What is scanned backwards begins at the sequence's own end, and results of the
+// iterations that a sample does not take are zeros.
 #include <algorithm>
 
 #include "importer/build/builder.h"
-#include "importer/build/turns.h"
+#include "importer/build/loop_state.h"
 #include "importer/message/limits.h"
 
 namespace tandem {
@@ -29,15 +29,15 @@ void Builder::scan_samples(const FlatNode& node) {
   const auto shape_of = [&](std::size_t i) { return graph()[value(operands[i])].type.shape; };
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (shape_of(i).rank() < (i < carried ? 1 : 2))
-      fail("its operand ", i + 1, " is ", shape_of(i), ", expected samples in axis 0", i < carried ? "" : " and turns in axis 1");
+      fail("its operand ", i + 1, " is ", shape_of(i), ", expected samples in axis 0", i < carried ? "" : " and iterations in axis 1");
   const std::int64_t samples = shape_of(carried)[0], most = shape_of(carried)[1];
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (shape_of(i)[0] != samples || (i >= carried && shape_of(i)[1] != most))
       fail("its operand ", i + 1, " is ", shape_of(i), ", expected ", samples, " samples",
-           i < carried ? "" : concat(" of ", most, " turns"));
-  if (samples < 1 || most < 1) fail("it takes no turn, so the shapes of its outputs are not known");
+           i < carried ? "" : concat(" of ", most, " iterations"));
+  if (samples < 1 || most < 1) fail("it runs no iteration, so the shapes of its outputs are not known");
   if (samples > limits::unrolled_nodes || most > limits::unrolled_nodes)
-    fail("it takes ", most, " turns for each of ", samples, " samples, expected at most ", limits::unrolled_nodes, " in all");
+    fail("it takes ", most, " iterations for each of ", samples, " samples, expected at most ", limits::unrolled_nodes, " in all");
   Ints lengths(static_cast<std::size_t>(samples), most);
   if (node.inputs[0].present()) {
     const Tensor* given = known(node.inputs[0]);
@@ -53,24 +53,24 @@ void Builder::scan_samples(const FlatNode& node) {
   std::vector<List> results(body.outputs.size());
   for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
     const auto length = static_cast<std::size_t>(lengths[s]);
-    Turns turns;
-    for (std::size_t i = 0; i < carried; ++i) turns.carried.push_back(by_sample[i][s]);
-    turns.gathered.resize(body.outputs.size() - carried);
+    LoopState state;
+    for (std::size_t i = 0; i < carried; ++i) state.carried.push_back(by_sample[i][s]);
+    state.gathered.resize(body.outputs.size() - carried);
     std::vector<List> parts;
     for (std::size_t i = carried; i < operands.size(); ++i) {
       parts.push_back(split(node, by_sample[i][s], 0, Ints(static_cast<std::size_t>(most), 1), false, concat("scanned", i, '#', s)));
       if (reversed[i - carried]) std::reverse(parts.back().begin(), parts.back().begin() + static_cast<std::ptrdiff_t>(length));
     }
     for (std::size_t t = 0; t < length; ++t) {
-      count_turn(body);
+      count_iteration(body);
       const FlatBody now = instantiate(body, concat('#', s, '.', t));
-      for (std::size_t i = 0; i < carried; ++i) hand(turns.carried[i], now.inputs[i]);
+      for (std::size_t i = 0; i < carried; ++i) hand(state.carried[i], now.inputs[i]);
       for (std::size_t i = 0; i < parts.size(); ++i) hand(parts[i][t], now.inputs[carried + i]);
-      if (!turn(node, now, turns)) return;
+      if (!iteration(node, now, state)) return;
     }
-    for (std::size_t i = 0; i < carried; ++i) results[i].push_back(turns.carried[i]);
-    for (std::size_t i = 0; i < turns.gathered.size(); ++i) {
-      Symbol whole = stacked(node, turns.gathered[i], 0, concat("gathered", i, '#', s));
+    for (std::size_t i = 0; i < carried; ++i) results[i].push_back(state.carried[i]);
+    for (std::size_t i = 0; i < state.gathered.size(); ++i) {
+      Symbol whole = stacked(node, state.gathered[i], 0, concat("gathered", i, '#', s));
       if (!value(whole).present()) return;
       TensorType rest = graph()[value(whole)].type;
       rest.shape[0] = most - lengths[s];

@@ -92,7 +92,7 @@ void Builder::sequence_map(const FlatNode& node) {
       fail("its lists have ", first.size(), " and ", found->second.size(), " elements");
   std::vector<List> results(node.outputs.size());
   for (std::size_t t = 0; t < first.size(); ++t) {
-    count_turn(body);
+    count_iteration(body);
     const FlatBody now = instantiate(body, concat('#', t));
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const auto found = lists_.find(node.inputs[i].index);
@@ -111,19 +111,19 @@ void Builder::sequence_map(const FlatNode& node) {
 Builder::List Builder::split(const FlatNode& of, Symbol in, std::int64_t axis, const Ints& sizes, bool keep, const std::string& suffix) {
   FlatNode node;
   node.id = of.id;
-  node.turn = concat(of.turn, '/', suffix);
+  node.iteration = concat(of.iteration, '/', suffix);
   node.name = concat(of.name, '/', suffix);
   node.op = "Split";
   node.opset = limits::newest_opset;
   node.attributes.set("axis", axis);
   node.inputs = {in, constant(of, Tensor::of<std::int64_t>(Shape{static_cast<std::int64_t>(sizes.size())}, sizes), suffix + "/sizes")};
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    node.outputs.push_back(new_symbol(concat(node.name, '#', i), {}, concat(of.id, node.turn, '#', i)));
+    node.outputs.push_back(new_symbol(concat(node.name, '#', i), {}, concat(of.id, node.iteration, '#', i)));
   List parts = node.outputs;
   if (!parts.empty()) attempt(node);
   if (keep) return parts;
   const Symbol axes = constant(of, Tensor::of<std::int64_t>(Shape{1}, Ints{axis}), suffix + "/axis");
-  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = emit(of, "Squeeze", {parts[i], axes}, {}, concat(suffix, "/turn#", i));
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = emit(of, "Squeeze", {parts[i], axes}, {}, concat(suffix, "/iteration#", i));
   return parts;
 }
 

@@ -54,7 +54,7 @@ class Liveness {
  private:
   void sweep_bodies(FlatNode& node) {
     for (FlatBody& body : node.bodies) {
-      // An If's outputs are its branches', one by one; a Loop's or Scan's also feed the next turn.
+      // An If's outputs are its branches', one by one; a Loop's or Scan's also feed the next iteration.
       const std::optional<bool> condition = node.op == "If" && !node.inputs.empty() && node.inputs[0].present()
                                                 ? conditions_[static_cast<std::size_t>(node.inputs[0].index)]
                                                 : std::nullopt;

@@ -57,7 +57,7 @@ struct FlatNode {
   const onnx::NodeProto* proto = nullptr;  // as it stands in the file
   bool detached = false;                   // an Identity through which no gradient flows (importer/weights/detached.h)
   bool top_level = false;                  // in the model's own graph: a Constant there may be a weight
-  std::string turn;                        // of a copy that unrolling made: which of those with this id it is
+  std::string iteration;                   // of a copy that unrolling made: which of those with this id it is
 };
 std::string qualified_op(const FlatNode& node);  // "ai.onnx::Conv"
 

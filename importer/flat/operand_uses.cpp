@@ -86,7 +86,7 @@ class Walk {
           const Symbol from = inner.outputs[i];
           if (!from.present()) continue;
           if (node->op == "If" && i < node->outputs.size() && node->outputs[i].present()) hand_on(from, of(node->outputs[i]));
-          if (node->op != "If") of(from).roles |= bit(data);  // feeds the next turn
+          if (node->op != "If") of(from).roles |= bit(data);  // feeds the next iteration
         }
         body(inner);
       }

@@ -26,7 +26,7 @@ ClassAxis at(int axis, int rank) {
   return a;
 }
 
-// All axes counted as `from` is; absent: cannot be told.
+// All axes counted as `from` is; absent: cannot be known.
 std::optional<Axes> counted_alike(Axes axes, const ClassAxis& from, int rank) {
   for (std::int64_t& a : axes) {
     if ((a < 0) == (from.axis < 0)) continue;
@@ -100,13 +100,13 @@ Result reduce(const onnx::NodeProto& node, const ClassAxis& from, std::int64_t, 
   const auto axes = integers(1, "axes");
   const bool keeps = integer(node, "keepdims", 1) != 0;
   if (!axes) return node.input_size() > 1 ? Result(ClassAxis::unknown()) : std::nullopt;
-  bool told = true;
+  bool known = true;
   for (const std::int64_t a : *axes) {
     const auto same = from.is(a);
-    told = told && same;
+    known = known && same;
     if (same && *same) return std::nullopt;
   }
-  if (!told) return ClassAxis::unknown();
+  if (!known) return ClassAxis::unknown();
   return keeps ? from : without(*axes, from);
 }
 
@@ -141,16 +141,16 @@ std::optional<bool> takes_part(const onnx::NodeProto& node, const ClassAxis& fro
     axes.emplace();
     for (std::size_t i = 0; i < starts->size(); ++i) axes->push_back(static_cast<std::int64_t>(i));
   }
-  bool told = true;
+  bool known = true;
   for (std::size_t i = 0; i < std::min(axes->size(), starts->size()); ++i) {
     const bool all =
         (*starts)[i] == 0 && (*ends)[i] >= std::numeric_limits<std::int32_t>::max() && (!steps || i >= steps->size() || (*steps)[i] == 1);
     if (all) continue;
     const auto same = from.is((*axes)[i]);
     if (same && *same) return true;
-    told = told && same;
+    known = known && same;
   }
-  return told ? std::optional<bool>(false) : std::nullopt;
+  return known ? std::optional<bool>(false) : std::nullopt;
 }
 
 }  // namespace tandem

@@ -11,9 +11,9 @@ inline constexpr int rank = 1024;
 inline constexpr int nodes = 500'000;
 // Nested functions grow exponentially: with them inlined there may be so many nodes, and so many times those of the file.
 inline constexpr int inlined_nodes = 16'384, inlined_factor = 64;
-// The turns of loops stand one behind the other; lists of tensors are copied as they grow.
+// The iterations of loops stand one behind the other; lists of tensors are copied as they grow.
 inline constexpr std::int64_t unrolled_nodes = 65'536, list_elements = 1 << 22;
-inline constexpr std::int64_t copied_nodes = 4 * unrolled_nodes;  // turns copy the branches in them, too
+inline constexpr std::int64_t copied_nodes = 4 * unrolled_nodes;  // iterations copy the branches in them, too
 inline constexpr std::int64_t operands = 16 * std::int64_t{nodes};  // and attributes, likewise
 inline constexpr std::int64_t attribute_bytes = std::int64_t{1} << 27;
 inline constexpr std::size_t name = 256;  // characters of a function's names that its callers' are joined with

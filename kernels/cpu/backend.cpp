@@ -238,7 +238,7 @@ DeviceModel CpuBackend::model(int index, int devices_in_use) const {
 
 std::int64_t CpuBackend::free_memory(int, int devices_in_use) const { return available_memory() / std::max(1, devices_in_use); }
 
-std::vector<KernelRow> CpuBackend::rows() const { return told(cpu_kernels()); }
+std::vector<KernelRow> CpuBackend::rows() const { return rows_of(cpu_kernels()); }
 
 namespace {
 

@@ -88,7 +88,7 @@ std::int64_t CudaBackend::free_memory(int index, int) const {
          }).get();
 }
 
-std::vector<KernelRow> CudaBackend::rows() const { return told(kernels()); }
+std::vector<KernelRow> CudaBackend::rows() const { return rows_of(kernels()); }
 
 std::vector<KernelDescription> CudaBackend::describe(const KernelRequest& request) const {
   std::vector<KernelDescription> all;

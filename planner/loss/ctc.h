@@ -13,7 +13,7 @@ struct Ctc {
   bool per_label = true;       // divided by the number of labels, as PyTorch's mean
 };
 
-// Of scores x [N,T,C] and labels t [N,S] (int64), [N]. The recursion's turns stand one behind the other in the graph, T of them;
+// Of scores x [N,T,C] and labels t [N,S] (int64), [N]. The recursion's steps stand one behind the other in the graph, T of them;
 // its gradient comes of their operators. All is float32, or x's type where that is wider; what cannot be is 1e-30, not 0.
 ValueId ctc(GraphBuilder& b, ValueId x, ValueId t, const Ctc& options);
 

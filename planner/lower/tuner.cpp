@@ -144,7 +144,7 @@ std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& 
 Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
   if (!measure_) return estimated(d, flops, device);
   const std::string key = key_of(request, d, backend_.version());
-  told_.insert(key);
+  used_.insert(key);
   const auto it = timed_.find(key);
   if (it == timed_.end() || due(it->second)) {
     if (before_each_) before_each_();
@@ -153,9 +153,9 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
   return {device.sharing * timed_.at(key).timing.seconds, true};
 }
 
-std::size_t Tuner::told_disturbed() const {
+std::size_t Tuner::disturbed() const {
   return static_cast<std::size_t>(
-      std::count_if(told_.begin(), told_.end(), [&](const std::string& key) { return timed_.at(key).timing.disturbed; }));
+      std::count_if(used_.begin(), used_.end(), [&](const std::string& key) { return timed_.at(key).timing.disturbed; }));
 }
 
 // Whether a time that is known is taken again.

@@ -42,9 +42,9 @@ class Tuner {
   std::vector<std::size_t> promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const;
   Cost cost(const KernelRequest& request, const KernelDescription& description, double flops, const DeviceModel& device);
   const Backend& backend() const { return backend_; }
-  // Of the times that cost() told, how many there are, and how many of them were disturbed.
-  std::size_t told() const { return told_.size(); }
-  std::size_t told_disturbed() const;
+  // Of the times that cost() gave, how many there are, and how many of them were disturbed.
+  std::size_t used() const { return used_.size(); }
+  std::size_t disturbed() const;
 
  private:
   void read_file();
@@ -62,7 +62,7 @@ class Tuner {
   std::function<void()> before_each_;
   std::unordered_map<std::string, std::vector<KernelDescription>> described_;
   std::unordered_map<std::string, Timed> timed_;
-  std::set<std::string> told_;  // keys
+  std::set<std::string> used_;  // keys
   std::function<bool()> ask_quiet_;
   std::optional<bool> quiet_;  // once it was asked for
 };

@@ -80,15 +80,15 @@ std::string not_updated(const Graph& graph, const PassContext&) {
 }
 
 void check(const Graph& graph, Properties held, const Pass& pass, const PassContext& c) {
-  const auto blame = [&](const std::string& what) { fail("pass ", pass.name, ": ", what); };
+  const auto refuse = [&](const std::string& what) { fail("pass ", pass.name, ": ", what); };
   try {
     verify(graph);
   } catch (const Error& e) {
-    blame(e.what());
+    refuse(e.what());
   }
   for (const Property p : properties)
     if (held.has(p))
-      if (const std::string breach = breach_of(p, graph, c); !breach.empty()) blame(breach);
+      if (const std::string breach = breach_of(p, graph, c); !breach.empty()) refuse(breach);
 }
 
 }  // namespace

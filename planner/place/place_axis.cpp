@@ -157,15 +157,15 @@ class AxisPlacer {
   // What is split and needed otherwise is gathered.
   void note_gathering(std::size_t n, const std::vector<Part>& operands, const NodePlacement& placed) {
     const Node& node = graph_.nodes[n];
-    GatheringNode told{first_result(node), concat(node.op->name, " '", name_for_people(node), "'"), placed.reason};
+    GatheringNode gathers{first_result(node), concat(node.op->name, " '", name_for_people(node), "'"), placed.reason};
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!operands[i].is_split() || operands[i] == placed.inputs[i]) continue;
       const Value& value = graph_[node.inputs[i]];
-      told.bytes += bytes_of(value);
-      if (told.reason.empty() && value.kind == ValueKind::activation)
-        told.reason = concat("it needs '", value.name, "' ", to_string(placed.inputs[i]), ", which is ", to_string(operands[i]));
+      gathers.bytes += bytes_of(value);
+      if (gathers.reason.empty() && value.kind == ValueKind::activation)
+        gathers.reason = concat("it needs '", value.name, "' ", to_string(placed.inputs[i]), ", which is ", to_string(operands[i]));
     }
-    if (!told.reason.empty()) gathering_.push_back(std::move(told));
+    if (!gathers.reason.empty()) gathering_.push_back(std::move(gathers));
   }
 
   // By the operator's own rule; true where other nodes now stand for this one.

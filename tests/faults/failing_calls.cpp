@@ -154,12 +154,12 @@ F* real(const char* name) {
 
 // `failed`: what the call returns where it fails.
 template <class R, class Call>
-R judged(const char* name, const std::string& path, unsigned traits, R failed, Call&& call) {
+R checked(const char* name, const std::string& path, unsigned traits, R failed, Call&& call) {
   return judge(name, path, traits) == Verdict::fail ? failed : call();
 }
 
 template <class Write>  // Write(size)
-ssize_t judged_write(const char* name, int fd, std::size_t size, Write&& write) {
+ssize_t checked_write(const char* name, int fd, std::size_t size, Write&& write) {
   const std::string path = path_of(fd);
   const Verdict verdict = judge(name, path, takes_space | may_be_interrupted | writes);
   if (verdict == Verdict::fail) return -1;
@@ -170,21 +170,21 @@ ssize_t judged_write(const char* name, int fd, std::size_t size, Write&& write) 
 }
 
 template <class Read>  // Read(size)
-ssize_t judged_read(const char* name, int fd, std::size_t size, Read&& read) {
+ssize_t checked_read(const char* name, int fd, std::size_t size, Read&& read) {
   const Verdict verdict = judge(name, path_of(fd), may_be_interrupted | reads);
   return verdict == Verdict::fail ? -1
                                   : read(verdict == Verdict::go ? size : std::max<std::size_t>(std::min<std::size_t>(size, 1), size / 2));
 }
 
-int judged_open(const char* name, int folder, const char* path, int flags, mode_t mode) {
+int checked_open(const char* name, int folder, const char* path, int flags, mode_t mode) {
   const unsigned traits = (flags & O_CREAT ? takes_space : none) | (flags & O_DIRECTORY ? none : may_be_interrupted);
-  return judged(name, path_of(folder, path), traits, -1,
+  return checked(name, path_of(folder, path), traits, -1,
                 [&] { return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode)); });
 }
 
 template <class F>
-FILE* judged_fopen(const char* name, const char* path, const char* mode) {
-  return judged(name, path_of(AT_FDCWD, path), mode[0] == 'r' ? none : takes_space, static_cast<FILE*>(nullptr),
+FILE* checked_fopen(const char* name, const char* path, const char* mode) {
+  return checked(name, path_of(AT_FDCWD, path), mode[0] == 'r' ? none : takes_space, static_cast<FILE*>(nullptr),
                 [&] { return real<F>(name)(path, mode); });
 }
 
@@ -203,7 +203,7 @@ extern "C" {
     va_start(list, flags);                                  \
     const mode_t mode = mode_of(flags, list);               \
     va_end(list);                                           \
-    return judged_open(#NAME, AT_FDCWD, path, flags, mode); \
+    return checked_open(#NAME, AT_FDCWD, path, flags, mode); \
   }
 #define OPENAT(NAME)                                        \
   int NAME(int folder, const char* path, int flags, ...) {  \
@@ -211,79 +211,79 @@ extern "C" {
     va_start(list, flags);                                  \
     const mode_t mode = mode_of(flags, list);               \
     va_end(list);                                           \
-    return judged_open(#NAME, folder, path, flags, mode);   \
+    return checked_open(#NAME, folder, path, flags, mode);   \
   }
 OPEN(open)
 OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-FILE* fopen(const char* path, const char* mode) { return judged_fopen<decltype(fopen)>("fopen", path, mode); }
-FILE* fopen64(const char* path, const char* mode) { return judged_fopen<decltype(fopen64)>("fopen64", path, mode); }
+FILE* fopen(const char* path, const char* mode) { return checked_fopen<decltype(fopen)>("fopen", path, mode); }
+FILE* fopen64(const char* path, const char* mode) { return checked_fopen<decltype(fopen64)>("fopen64", path, mode); }
 DIR* opendir(const char* path) {
-  return judged("opendir", path_of(AT_FDCWD, path), none, static_cast<DIR*>(nullptr),
+  return checked("opendir", path_of(AT_FDCWD, path), none, static_cast<DIR*>(nullptr),
                 [&] { return real<decltype(opendir)>("opendir")(path); });
 }
 
 ssize_t write(int fd, const void* bytes, size_t size) {
-  return judged_write("write", fd, size, [&](std::size_t n) { return syscall(SYS_write, fd, bytes, n); });
+  return checked_write("write", fd, size, [&](std::size_t n) { return syscall(SYS_write, fd, bytes, n); });
 }
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
-  return judged_write("pwrite", fd, size, [&](std::size_t n) { return syscall(SYS_pwrite64, fd, bytes, n, offset); });
+  return checked_write("pwrite", fd, size, [&](std::size_t n) { return syscall(SYS_pwrite64, fd, bytes, n, offset); });
 }
 ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t offset) {
-  return judged_write("pwrite64", fd, size, [&](std::size_t n) { return syscall(SYS_pwrite64, fd, bytes, n, offset); });
+  return checked_write("pwrite64", fd, size, [&](std::size_t n) { return syscall(SYS_pwrite64, fd, bytes, n, offset); });
 }
 ssize_t writev(int fd, const struct iovec* parts, int count) {
-  return judged_write("writev", fd, 1, [&](std::size_t) { return syscall(SYS_writev, fd, parts, count); });
+  return checked_write("writev", fd, 1, [&](std::size_t) { return syscall(SYS_writev, fd, parts, count); });
 }
 ssize_t read(int fd, void* bytes, size_t size) {
-  return judged_read("read", fd, size, [&](std::size_t n) { return syscall(SYS_read, fd, bytes, n); });
+  return checked_read("read", fd, size, [&](std::size_t n) { return syscall(SYS_read, fd, bytes, n); });
 }
 ssize_t pread(int fd, void* bytes, size_t size, off_t offset) {
-  return judged_read("pread", fd, size, [&](std::size_t n) { return syscall(SYS_pread64, fd, bytes, n, offset); });
+  return checked_read("pread", fd, size, [&](std::size_t n) { return syscall(SYS_pread64, fd, bytes, n, offset); });
 }
 ssize_t pread64(int fd, void* bytes, size_t size, off64_t offset) {
-  return judged_read("pread64", fd, size, [&](std::size_t n) { return syscall(SYS_pread64, fd, bytes, n, offset); });
+  return checked_read("pread64", fd, size, [&](std::size_t n) { return syscall(SYS_pread64, fd, bytes, n, offset); });
 }
 
 int fsync(int fd) {
-  return judged("fsync", path_of(fd), may_be_interrupted, -1, [&] { return note_flush(fd), static_cast<int>(syscall(SYS_fsync, fd)); });
+  return checked("fsync", path_of(fd), may_be_interrupted, -1, [&] { return note_flush(fd), static_cast<int>(syscall(SYS_fsync, fd)); });
 }
 int fdatasync(int fd) {
-  return judged("fdatasync", path_of(fd), may_be_interrupted, -1,
+  return checked("fdatasync", path_of(fd), may_be_interrupted, -1,
                 [&] { return note_flush(fd), static_cast<int>(syscall(SYS_fdatasync, fd)); });
 }
 int ftruncate(int fd, off_t size) {
-  return judged("ftruncate", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); });
+  return checked("ftruncate", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); });
 }
 int fchmod(int fd, mode_t mode) {
-  return judged("fchmod", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_fchmod, fd, mode)); });
+  return checked("fchmod", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_fchmod, fd, mode)); });
 }
 int fchown(int fd, uid_t user, gid_t group) {
-  return judged("fchown", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_fchown, fd, user, group)); });
+  return checked("fchown", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_fchown, fd, user, group)); });
 }
 int flock(int fd, int operation) {
-  return judged("flock", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_flock, fd, operation)); });
+  return checked("flock", path_of(fd), may_be_interrupted, -1, [&] { return static_cast<int>(syscall(SYS_flock, fd, operation)); });
 }
 int close(int fd) {
   const std::string path = path_of(fd);
   const int result = static_cast<int>(syscall(SYS_close, fd));
-  return judged("close", path, may_be_interrupted, -1, [&] { return result; });
+  return checked("close", path, may_be_interrupted, -1, [&] { return result; });
 }
 
 int renameat(int from_folder, const char* from, int folder, const char* to) {
-  return judged("rename", path_of(folder, to), takes_space, -1,
+  return checked("rename", path_of(folder, to), takes_space, -1,
                 [&] { return static_cast<int>(syscall(SYS_renameat, from_folder, from, folder, to)); });
 }
 int rename(const char* from, const char* to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 int linkat(int from_folder, const char* from, int folder, const char* to, int flags) {
-  return judged("link", path_of(folder, to), takes_space, -1,
+  return checked("link", path_of(folder, to), takes_space, -1,
                 [&] { return static_cast<int>(syscall(SYS_linkat, from_folder, from, folder, to, flags)); });
 }
 int link(const char* from, const char* to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 int unlinkat(int folder, const char* path, int flags) {
-  return judged("unlink", path_of(folder, path), none, -1, [&] { return static_cast<int>(syscall(SYS_unlinkat, folder, path, flags)); });
+  return checked("unlink", path_of(folder, path), none, -1, [&] { return static_cast<int>(syscall(SYS_unlinkat, folder, path, flags)); });
 }
 int unlink(const char* path) { return unlinkat(AT_FDCWD, path, 0); }
 int rmdir(const char* path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
@@ -292,7 +292,7 @@ int remove(const char* path) {
   return result == 0 || errno != EISDIR ? result : rmdir(path);
 }
 int mkdirat(int folder, const char* path, mode_t mode) {
-  return judged("mkdir", path_of(folder, path), takes_space, -1,
+  return checked("mkdir", path_of(folder, path), takes_space, -1,
                 [&] { return static_cast<int>(syscall(SYS_mkdirat, folder, path, mode)); });
 }
 int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }

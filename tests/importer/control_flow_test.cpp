@@ -28,25 +28,25 @@ void PrintTo(const Row& row, std::ostream* out) {
   *out << row.name;
 }
 
-onnx::NodeProto counted(std::int64_t turns_input, const onnx::GraphProto& of, const Names& outputs) {
-  return node("Loop", {turns_input ? "turns" : "", turns_input ? "" : "yes", "x"}, outputs, {{"body", of}});
+onnx::NodeProto counted(std::int64_t iterations_input, const onnx::GraphProto& of, const Names& outputs) {
+  return node("Loop", {iterations_input ? "iterations" : "", iterations_input ? "" : "yes", "x"}, outputs, {{"body", of}});
 }
 const onnx::GraphProto doubling = body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
 const onnx::GraphProto until_two =
     body({"i", "c", "v"}, {node("Less", {"i", "most"}, {"c2"}), node("Add", {"v", "v"}, {"v2"})}, {"c2", "v2"});
 const onnx::GraphProto gathering =
     body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Relu", {"v"}, {"v2"})}, {"c2", "v2", "v2"});
-// The turn is declared as a list of one number, as TorchScript's exporter does for tensor_split.
+// The iteration is declared as a list of one number, as TorchScript's exporter does for tensor_split.
 const onnx::GraphProto slicing = [] {
   onnx::GraphProto graph =
       body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Slice", {"v", "i", "two", "axis"}, {"v2"})}, {"c2", "v2"});
-  auto& turn = *graph.mutable_input(0)->mutable_type()->mutable_tensor_type();
-  turn.set_elem_type(onnx::TensorProto::INT64);
-  turn.mutable_shape()->add_dim()->set_dim_value(1);
+  auto& iteration = *graph.mutable_input(0)->mutable_type()->mutable_tensor_type();
+  iteration.set_elem_type(onnx::TensorProto::INT64);
+  iteration.mutable_shape()->add_dim()->set_dim_value(1);
   return graph;
 }();
-// Turns on their own rows, the two ways in which exporters write a bag of embeddings.
-const onnx::GraphProto rows_of_turn = body({"i", "c"},
+// LoopState on their own rows, the two ways in which exporters write a bag of embeddings.
+const onnx::GraphProto rows_of_iterations = body({"i", "c"},
                                            {node("Gather", {"starts", "i"}, {"s"}), node("Gather", {"ends", "i"}, {"e"}), node("Unsqueeze", {"s", "zero"}, {"s1"}),
                                             node("Unsqueeze", {"e", "zero"}, {"e1"}), node("Slice", {"flat", "s1", "e1", "zero"}, {"part"}),
                                             node("ReduceMean", {"part"}, {"mean"}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}}), node("Identity", {"c"}, {"c2"})},
@@ -67,22 +67,22 @@ Model& with_rows(Model& m) {
 
 // clang-format off
 const Row rows[] = {
-    {"loop_of_known_turns", [](Model& m) { m.add(int_tensor("turns", {}, {3})).add(counted(1, doubling, {"y"})); }, {"Add", "Add", "Add"}, {5, 3, 4}},
-    {"loop_without_turns", [](Model& m) { m.add(int_tensor("turns", {}, {0})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
-    {"loop_of_fewer_than_no_turns", [](Model& m) { m.add(int_tensor("turns", {}, {-1})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
-    {"loop_of_fewer_than_no_turns_until", [](Model& m) { m.add(int_tensor("turns", {}, {-3})).add(int_tensor("most", {}, {2})).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(node("Loop", {"turns", "yes", "x"}, {"v"}, {{"body", until_two}})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
+    {"loop_of_known_iterations", [](Model& m) { m.add(int_tensor("iterations", {}, {3})).add(counted(1, doubling, {"y"})); }, {"Add", "Add", "Add"}, {5, 3, 4}},
+    {"loop_without_iterations", [](Model& m) { m.add(int_tensor("iterations", {}, {0})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
+    {"loop_of_fewer_than_no_iterations", [](Model& m) { m.add(int_tensor("iterations", {}, {-1})).add(counted(1, doubling, {"v"})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
+    {"loop_of_fewer_than_no_turns_until", [](Model& m) { m.add(int_tensor("iterations", {}, {-3})).add(int_tensor("most", {}, {2})).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(node("Loop", {"iterations", "yes", "x"}, {"v"}, {{"body", until_two}})).add(node("Relu", {"v"}, {"y"})); }, {"Relu"}, {5, 3, 4}},
     {"loop_until", [](Model& m) { m.add(int_tensor("most", {}, {2})).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, until_two, {"y"})); }, {"Add", "Add", "Add"}, {5, 3, 4}},
-    {"loop_gathers", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(counted(1, gathering, {"", "g"})).add(node("Transpose", {"g"}, {"y"}, {{"perm", std::vector<std::int64_t>{1, 0, 2, 3}}})); }, {"Relu", "Relu", "Unsqueeze", "Unsqueeze", "Concat", "Transpose"}, {5, 2, 3, 4}},
-    {"loop_whose_turn_is_a_list", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(int_tensor("two", {1}, {2})).add(int_tensor("axis", {1}, {1})).add(counted(1, slicing, {"y"})); }, {"Slice", "Slice"}, {5, 1, 4}},
-    {"loop_in_a_loop", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Loop", {"turns", "", "v"}, {"w"}, {{"body", doubling}})}, {"c2", "w"}), {"y"})); }, {"Add", "Add", "Add", "Add"}, {5, 3, 4}},
-    {"loop_that_data_ends", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(float_tensor("limit", {}, {9})).add(node("Loop", {"turns", "", "x"}, {"y"}, {{"body", body({"i", "c", "v"}, {node("Add", {"v", "v"}, {"v2"}), node("ReduceMax", {"w"}, {"top"}, {{"keepdims", std::int64_t{0}}}), node("Less", {"top", "limit"}, {"c2"})}, {"c2", "v2"})}})); m.input("w", ""); },
+    {"loop_gathers", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(counted(1, gathering, {"", "g"})).add(node("Transpose", {"g"}, {"y"}, {{"perm", std::vector<std::int64_t>{1, 0, 2, 3}}})); }, {"Relu", "Relu", "Unsqueeze", "Unsqueeze", "Concat", "Transpose"}, {5, 2, 3, 4}},
+    {"loop_whose_iteration_is_a_list", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(int_tensor("two", {1}, {2})).add(int_tensor("axis", {1}, {1})).add(counted(1, slicing, {"y"})); }, {"Slice", "Slice"}, {5, 1, 4}},
+    {"loop_in_a_loop", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Loop", {"iterations", "", "v"}, {"w"}, {{"body", doubling}})}, {"c2", "w"}), {"y"})); }, {"Add", "Add", "Add", "Add"}, {5, 3, 4}},
+    {"loop_that_data_ends", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(float_tensor("limit", {}, {9})).add(node("Loop", {"iterations", "", "x"}, {"y"}, {{"body", body({"i", "c", "v"}, {node("Add", {"v", "v"}, {"v2"}), node("ReduceMax", {"w"}, {"top"}, {{"keepdims", std::int64_t{0}}}), node("Less", {"top", "limit"}, {"c2"})}, {"c2", "v2"})}})); m.input("w", ""); },
      {"Add", "ReduceMax", "Less", "Reshape", "Add", "Where"}, {5, 3, 4}},
     {"scan", [](Model& m) { m.add(filled_tensor("start", {1, 4})).add(node("Scan", {"start", "x"}, {"", "y"}, {{"num_scan_inputs", one}, {"scan_input_axes", std::vector<std::int64_t>{1}}, {"scan_output_axes", std::vector<std::int64_t>{1}}, {"body", body({"s", "v"}, {node("Add", {"s", "v"}, {"t"})}, {"t", "t"})}})); },
      {"Split", "Reshape", "Reshape", "Reshape", "Add", "Add", "Add", "Unsqueeze", "Unsqueeze", "Unsqueeze", "Concat"}, {5, 3, 4}},
     {"sequence", [](Model& m) { m.add(node("SplitToSequence", {"x"}, {"l"}, {{"axis", one}})).add(int_tensor("last", {}, {-1})).add(node("SequenceErase", {"l", "last"}, {"l2"})).add(node("SequenceInsert", {"l2", "x"}, {"l3"})).add(node("ConcatFromSequence", {"l3"}, {"y"}, {{"axis", one}})); }, {"Split", "Concat"}, {5, 5, 4}},
     {"optional", [](Model& m) { m.add(node("Optional", {"x"}, {"o"})).add(node("OptionalHasElement", {"o"}, {"has"})).add(node("If", {"has"}, {"y"}, {{"then_branch", branch({node("OptionalGetElement", {"o"}, {"e"}), node("Relu", {"e"}, {"t"})}, {"t"})}, {"else_branch", branch({}, {"x"})}})); }, {"Relu"}, {5, 3, 4}},
     {"if_on_data", [](Model& m) { m.input("w", "").add(float_tensor("limit", {1}, {9})).add(node("Less", {"w", "limit"}, {"c"})).add(node("If", {"c"}, {"y"}, {{"then_branch", branch({node("Relu", {"x"}, {"t"})}, {"t"})}, {"else_branch", branch({node("Neg", {"x"}, {"e"})}, {"e"})}})); }, {"Less", "Relu", "Neg", "Reshape", "Where"}, {5, 3, 4}},
-    {"turns_on_their_own_rows", [](Model& m) { with_rows(m).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(node("Loop", {"n", "yes"}, {"y"}, {{"body", rows_of_turn}})); }, {"Reshape", "Reshape", "ReduceMean"}, {5, 4}},
+    {"iterations_on_their_own_rows", [](Model& m) { with_rows(m).add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(node("Loop", {"n", "yes"}, {"y"}, {{"body", rows_of_iterations}})); }, {"Reshape", "Reshape", "ReduceMean"}, {5, 4}},
 };
 // clang-format on
 
@@ -116,30 +116,30 @@ onnx::GraphProto relu_or_neg(const std::string& op) {
 
 // clang-format off
 const Refused refused[] = {
-    {"turns_from_data", [](Model& m) { m.input("turns", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of turns is computed from data: option max_turns says"},
+    {"iterations_from_data", [](Model& m) { m.input("iterations", "", onnx::TensorProto::INT64).add(counted(1, doubling, {"y"})); }, "its number of iterations is computed from data: option max_loop_iterations says"},
     {"endless", [](Model& m) { m.add(node("Constant", {}, {"yes"}, {{"value_int", one}})).add(counted(0, doubling, {"y"})); }, "hold more than 65536 nodes"},
     {"branches_count",
      [](Model& m) {
-       std::vector<onnx::NodeProto> many;  // in a branch that no turn takes
+       std::vector<onnx::NodeProto> many;  // in a branch that no iteration takes
        for (int i = 0; i < 1000; ++i) many.push_back(node("Neg", {i == 0 ? "v" : concat("n", i - 1)}, {concat("n", i)}));
        const onnx::NodeProto choice = node("If", {"no"}, {"v2"}, {{"then_branch", branch(many, {"n999"})}, {"else_branch", branch({node("Relu", {"v"}, {"r"})}, {"r"})}});
        onnx::TensorProto no;
        no.set_data_type(onnx::TensorProto::BOOL);
        no.add_int32_data(0);
-       m.add(int_tensor("turns", {}, {2000}));
+       m.add(int_tensor("iterations", {}, {2000}));
        m.add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Constant", {}, {"no"}, {{"value", no}}), choice}, {"c2", "v2"}), {"y"}));
      },
-     "the turns of the model's loops copy more than 262144 nodes, with those of branches in them"},
-    {"never_ends", [](Model& m) { m.add(node("Loop", {"", "", "x"}, {"y"}, {{"body", doubling}})); }, "neither a number of turns nor a condition"},
-    {"a_list_for_a_condition", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("SequenceConstruct", {"x"}, {"l"})).add(node("Loop", {"turns", "l", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is a list of tensors"},
-    {"turns_of_floats", [](Model& m) { m.input("turns", "").add(counted(1, doubling, {"y"})); }, "its number of turns is float32[], expected one element of int64"},
+     "the iterations of the model's loops copy more than 262144 nodes, with those of branches in them"},
+    {"never_ends", [](Model& m) { m.add(node("Loop", {"", "", "x"}, {"y"}, {{"body", doubling}})); }, "neither a number of iterations nor a condition"},
+    {"a_list_for_a_condition", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(node("SequenceConstruct", {"x"}, {"l"})).add(node("Loop", {"iterations", "l", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is a list of tensors"},
+    {"iterations_of_floats", [](Model& m) { m.input("iterations", "").add(counted(1, doubling, {"y"})); }, "its number of iterations is float32[], expected one element of int64"},
     {"numbers_for_a_condition", [](Model& m) { m.input("w", "", onnx::TensorProto::INT64).add(node("If", {"w"}, {"y"}, {{"then_branch", relu_or_neg("Relu")}, {"else_branch", relu_or_neg("Neg")}})); }, "its condition is int64[], expected one element of bool"},
     {"a_condition_a_sample", [](Model& m) { m.add(node("Less", {"x", "x"}, {"c"})).add(node("If", {"c"}, {"y"}, {{"then_branch", relu_or_neg("Relu")}, {"else_branch", relu_or_neg("Neg")}})); }, "its condition is bool[5,3,4], expected one element of bool"},
-    {"goes_on_by_a_number", [](Model& m) { m.input("w", "", onnx::TensorProto::INT64).add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "w", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is int64[], expected one element of bool"},
-    {"no_body", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "", "x"}, {"y"})); }, "it has no body"},
-    {"body_of_other_arity", [](Model& m) { m.add(int_tensor("turns", {}, {2})).add(node("Loop", {"turns", "", "x", "x"}, {"y"}, {{"body", doubling}})); }, "its body takes 3 inputs, expected 4"},
-    {"grows", [](Model& m) { m.add(int_tensor("turns", {}, {64})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Concat", {"v", "v"}, {"v2"}, {{"axis", one}})}, {"c2", "v2"}), {"y"})); }, "its output"},
-    {"no_turn_no_shape", [](Model& m) { m.add(int_tensor("turns", {}, {0})).add(counted(1, gathering, {"", "y"})); }, "it takes no turn, so the shape of its output 1 is not known"},
+    {"goes_on_by_a_number", [](Model& m) { m.input("w", "", onnx::TensorProto::INT64).add(int_tensor("iterations", {}, {2})).add(node("Loop", {"iterations", "w", "x"}, {"y"}, {{"body", doubling}})); }, "its condition is int64[], expected one element of bool"},
+    {"no_body", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(node("Loop", {"iterations", "", "x"}, {"y"})); }, "it has no body"},
+    {"body_of_other_arity", [](Model& m) { m.add(int_tensor("iterations", {}, {2})).add(node("Loop", {"iterations", "", "x", "x"}, {"y"}, {{"body", doubling}})); }, "its body takes 3 inputs, expected 4"},
+    {"grows", [](Model& m) { m.add(int_tensor("iterations", {}, {64})).add(counted(1, body({"i", "c", "v"}, {node("Identity", {"c"}, {"c2"}), node("Concat", {"v", "v"}, {"v2"}, {{"axis", one}})}, {"c2", "v2"}), {"y"})); }, "its output"},
+    {"no_iteration_no_shape", [](Model& m) { m.add(int_tensor("iterations", {}, {0})).add(counted(1, gathering, {"", "y"})); }, "it runs no iteration, so the shape of its output 1 is not known"},
     {"scan_of_nothing", [](Model& m) { m.add(node("Scan", {"x"}, {"y"}, {{"num_scan_inputs", std::int64_t{2}}, {"body", doubling}})); }, "num_scan_inputs is 2, expected 1 to 1"},
     {"position_outside", [](Model& m) { m.add(int_tensor("p", {}, {3})).add(node("SequenceConstruct", {"x", "x"}, {"l"})).add(node("SequenceAt", {"l", "p"}, {"y"})); }, "its position is 3 in a list of 2"},
     {"list_as_a_tensor", [](Model& m) { m.add(node("SequenceConstruct", {"x", "x"}, {"l"})).add(node("Relu", {"l"}, {"y"})); }, "its input 'l' is a list of tensors"},

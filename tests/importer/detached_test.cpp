@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, Detached, testing::ValuesIn(rows), [](const auto&
 TEST(Detach, ThatLeftNoTraceIsToldByItsSource) {
   struct Case {
     const char *what, *source, *reads, *operand;
-    bool found, told;
+    bool found, warns;
   };
   for (const Case& c : {Case{"a slice of it", "y = h.detach()[:, 1:] * k", "h", "%slice_1", false, true},
                         {"no detach there", "y = h[:, 1:] * k", "h", "%slice_1", false, false},
@@ -103,7 +103,7 @@ TEST(Detach, ThatLeftNoTraceIsToldByItsSource) {
                           [&](const std::string& w) {
                             return w.starts_with("the source of 'node_slice_2' detaches a value") && w.find(c.source) != w.npos;
                           }),
-              c.told)
+              c.warns)
         << testing::PrintToString(graph.warnings);
   }
 }

@@ -74,7 +74,7 @@ void experts(Model& m, const std::string& target, const std::string& operands, c
 struct Row {
   std::string name;
   std::function<void(Model&)> build;
-  std::string told;  // the beginning of a warning that names optimize=False; empty: there is none
+  std::string warning;  // the beginning of a warning that names optimize=False; empty: there is none
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -233,12 +233,12 @@ TEST_P(LostParameters, AreTold) {
   Model m;
   GetParam().build(m);
   const Graph graph = m.graph(2);
-  if (GetParam().told.empty())
+  if (GetParam().warning.empty())
     EXPECT_FALSE(std::any_of(graph.warnings.begin(), graph.warnings.end(), [](const std::string& s) {
       return s.find("optimize=False") != s.npos;
     })) << testing::PrintToString(graph.warnings);
   else
-    EXPECT_TRUE(tells(graph, GetParam().told)) << testing::PrintToString(graph.warnings);
+    EXPECT_TRUE(tells(graph, GetParam().warning)) << testing::PrintToString(graph.warnings);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, LostParameters, testing::ValuesIn(rows), [](const auto& row) { return row.param.name; });
 

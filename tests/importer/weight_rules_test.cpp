@@ -110,7 +110,7 @@ void recurrence(Model& m, onnx::TensorProto bias, onnx::TensorProto first) {
   m.add(node("GRU", {"t", "W", "R", bias.name(), "", first.name()}, {"", "y"}, {{"hidden_size", std::int64_t{2}}}));
 }
 
-// Two turns of v = v + w·x from v = w, or, where the body hands it on as it is, v = w itself.
+// Two iterations of v = v + w·x from v = w, or, where the body hands it on as it is, v = w itself.
 void loop(Model& m, const onnx::TensorProto& first, bool handed_on) {
   onnx::GraphProto body;
   for (const char* name : {"i", "c", "v"}) body.add_input()->set_name(name);
@@ -406,7 +406,7 @@ TEST(Signature, WhatTheExporterNotesAsComputedFromParametersIsTold) {
 
 // A layer's matrix that the exporter turned is what PyTorch trains; not so what a call on the way computed, or the reading call itself.
 TEST(Signature, AMatrixThatIsOnlyTurnedIsNotTold) {
-  for (const auto& [call, note, told] : {std::tuple("%x, %p_other", "['other']", false),
+  for (const auto& [call, note, warns] : {std::tuple("%x, %p_other", "['other']", false),
                                          {"%x, %exp", "['exp', 'other']", true},
                                          {"%x, %p_other", "['other', 'val_3']", false},
                                          {"%x, %view", "['other', 'view', 'val_3']", false},
@@ -422,7 +422,7 @@ TEST(Signature, AMatrixThatIsOnlyTurnedIsNotTold) {
     const Graph graph = m.graph(2);
     EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
                           [](const std::string& s) { return s.starts_with("the exporter computed 'val_4' from 'other'"); }),
-              told)
+              warns)
         << testing::PrintToString(graph.warnings);
   }
 }

@@ -1,5 +1,5 @@
-// Loops whose end is computed from data give what their turns say, and no numbers where more turns were wanted than are planned; and what
-// else holds graphs of its own: Scan of opset 8, FlexAttention.
+// Loops whose end is computed from data give what their iterations say, and no numbers where more iterations were wanted than are planned;
+// and what else holds graphs of its own: Scan of opset 8, FlexAttention.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,14 +33,14 @@ Model doubled(bool counted) {
   return m;
 }
 
-std::vector<double> run(bool counted, std::int64_t turns, float x0, float x1) {
-  GraphRun run(doubled(counted).parse().graph({.batch = 0, .training = false, .max_turns = turns}));
+std::vector<double> run(bool counted, std::int64_t iterations, float x0, float x1) {
+  GraphRun run(doubled(counted).parse().graph({.batch = 0, .training = false, .max_loop_iterations = iterations}));
   return run.run({{"x", Tensor::of<float>(Shape{2}, std::vector<float>{x0, x1})}})[0].tensor.to_doubles();
 }
 
 TEST(Loops, EndWhereTheDataSays) {
   EXPECT_EQ(run(false, 6, 1, 0.5), (std::vector<double>{16, 8}));
-  EXPECT_EQ(run(false, 6, 20, 0.5), (std::vector<double>{20, 0.5}));  // no turn at all
+  EXPECT_EQ(run(false, 6, 20, 0.5), (std::vector<double>{20, 0.5}));  // no iteration at all
   EXPECT_EQ(run(false, 4, 1, 0.5), (std::vector<double>{16, 8}));     // just so many
   EXPECT_EQ(run(true, 6, 3, 0.5), (std::vector<double>{24, 4}));
   EXPECT_EQ(run(true, 6, 0, -1), (std::vector<double>{0, -1}));
@@ -54,10 +54,10 @@ TEST(Loops, ThatWouldGoOnGiveNoNumbers) {
 
 TEST(Loops, WithoutABoundAreRefused) {
   for (const bool counted : {false, true})
-    EXPECT_NE(doubled(counted).report().find("option max_turns says how many are planned at most"), std::string::npos);
+    EXPECT_NE(doubled(counted).report().find("option max_loop_iterations says how many are planned at most"), std::string::npos);
 }
 
-// Scan of opset 8: the samples of x [2,3,1] are summed up by themselves, the second for as many turns as it is long.
+// Scan of opset 8: the samples of x [2,3,1] are summed up by themselves, the second for as many iterations as it is long.
 Model summed_up(bool backwards, bool lengths, std::vector<std::int64_t> given = {3, 2}) {
   Model m(8, 3);
   m.input("x", "2,3,1")
@@ -65,10 +65,10 @@ Model summed_up(bool backwards, bool lengths, std::vector<std::int64_t> given = 
       .output("sums")
       .add(float_tensor("start", {2, 1}, {0, 100}))
       .add(int_tensor("lengths", {static_cast<std::int64_t>(given.size())}, given));
-  onnx::GraphProto turn = branch({node("Add", {"s", "v"}, {"t"}), node("Identity", {"t"}, {"u"})}, {"t", "u"});
-  for (const char* name : {"s", "v"}) turn.add_input()->set_name(name);
+  onnx::GraphProto iteration = branch({node("Add", {"s", "v"}, {"t"}), node("Identity", {"t"}, {"u"})}, {"t", "u"});
+  for (const char* name : {"s", "v"}) iteration.add_input()->set_name(name);
   m.add(node("Scan", {lengths ? "lengths" : "", "start", "x"}, {"last", "sums"},
-             {{"num_scan_inputs", std::int64_t{1}}, {"directions", std::vector<std::int64_t>{backwards ? 1 : 0}}, {"body", turn}}));
+             {{"num_scan_inputs", std::int64_t{1}}, {"directions", std::vector<std::int64_t>{backwards ? 1 : 0}}, {"body", iteration}}));
   return m;
 }
 

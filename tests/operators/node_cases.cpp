@@ -48,7 +48,7 @@ struct Reader {
       if (op->name == "Range" || op->name == "Unique" || op->name == "NonMaxSuppression")
         known.insert(node.input().begin(), node.input().end());
     }
-    if (node.op_type() == "Loop")  // the number of turns, and whether there is a first
+    if (node.op_type() == "Loop")  // the number of iterations, and whether there is a first
       for (int i = 0; i < std::min(2, node.input_size()); ++i) known.insert(node.input(i));
     if (node.op_type() == "SplitToSequence" && node.input_size() > 1) known.insert(node.input(1));
     for (const onnx::AttributeProto& a : node.attribute())
@@ -149,7 +149,7 @@ LoadedCase load(const NodeCase& one) {
   for (const onnx::FunctionProto& function : proto.functions())
     for (const onnx::NodeProto& node : function.node()) reader.read(node);
   loaded.operators.assign(reader.operators.begin(), reader.operators.end());
-  if (reader.operators.contains("Loop"))  // what its number of turns is computed from
+  if (reader.operators.contains("Loop"))  // what its number of iterations is computed from
     for (const onnx::ValueInfoProto& input : proto.graph().input())
       if (input.type().has_tensor_type() && input.type().tensor_type().shape().dim_size() == 0) reader.known.insert(input.name());
   loaded.known.assign(reader.known.begin(), reader.known.end());

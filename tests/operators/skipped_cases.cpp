@@ -9,7 +9,7 @@ namespace tandem::test {
 namespace {
 
 constexpr const char* strings = "strings are not supported";
-constexpr const char* half_turns = "16-bit arithmetic is not folded, and the number of a Loop's turns is computed in it";
+constexpr const char* half_iterations = "16-bit arithmetic is not folded, and the number of a Loop's iterations is computed in it";
 constexpr const char* random_numbers = "expects the random numbers of numpy";
 constexpr const char* rough_pi = "the expected values were computed with 3.1415 for π";
 constexpr const char* list_in = "the model takes a list of tensors, and a plan has inputs of one shape each";
@@ -22,8 +22,8 @@ constexpr SkippedCase rows[] = {
     {"test_equal_string*", strings},
     {"test_ai_onnx_ml_label_encoder_*", strings},
 
-    {"test_range_bfloat16_type_positive_delta_expanded", half_turns},
-    {"test_range_float16_type_positive_delta_expanded", half_turns},
+    {"test_range_bfloat16_type_positive_delta_expanded", half_iterations},
+    {"test_range_float16_type_positive_delta_expanded", half_iterations},
 
     {"test_bernoulli*", random_numbers},
     {"test_training_dropout", random_numbers},

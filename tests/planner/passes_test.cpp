@@ -302,8 +302,8 @@ TEST(Fusing, AsksAllBackends) {
   o.devices.push_back({{"other", 0}});
   EXPECT_EQ(gains_on(o, backends)(request), Gain::no);
   other.gains = one.gains;
-  other.sure = Gain::perhaps;
-  EXPECT_EQ(gains_on(o, backends)(request), Gain::perhaps);
+  other.sure = Gain::optional;
+  EXPECT_EQ(gains_on(o, backends)(request), Gain::optional);
 }
 
 // Each round makes one view of a parameter the parameter's own shape.

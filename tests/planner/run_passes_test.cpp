@@ -76,19 +76,19 @@ TEST(LeavingPassesOut, LeavesPlansSound) {
 
 TEST(RunPasses, TellsOfEachGraph) {
   CompileOptions o = options_for(6, {2, 1, 0});
-  std::map<std::int64_t, std::vector<std::string>> told;
+  std::map<std::int64_t, std::vector<std::string>> graphs;
   o.passes.after = [&](const PassResult& r) {
-    EXPECT_EQ(r.number, static_cast<int>(told[r.samples].size()));
-    told[r.samples].emplace_back(r.name);
+    EXPECT_EQ(r.number, static_cast<int>(graphs[r.samples].size()));
+    graphs[r.samples].emplace_back(r.name);
     EXPECT_NE(print(r.graph), "");
     EXPECT_NE(r.why, "");
     EXPECT_GE(r.seconds, 0);
   };
   const Backend* backends[] = {&cpu_backend()};
   compile(mlp, o, backends);
-  ASSERT_EQ(told.size(), 1U);  // one graph for all three devices
-  EXPECT_EQ(told[6].front(), "model");
-  EXPECT_EQ(told[6].back(), "group_updates");
+  ASSERT_EQ(graphs.size(), 1U);  // one graph for all three devices
+  EXPECT_EQ(graphs[6].front(), "model");
+  EXPECT_EQ(graphs[6].back(), "group_updates");
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(ChannelSums, GoByTimeWhereABackendIsNotSure) {
   for (const bool timed : {false, true}) {
     backend.sure = Gain::yes;
     EXPECT_EQ(summed(timed, 1), 3) << timed;
-    backend.sure = Gain::perhaps;
+    backend.sure = Gain::optional;
     EXPECT_EQ(summed(timed, 1), timed ? 0 : 3) << timed;
     EXPECT_EQ(summed(timed, 1e-6), 3) << timed;
   }

@@ -146,8 +146,8 @@ TEST_F(TunerFile, WhatIsDisturbedOnceMoreStaysAndEndsIt) {
       d.kernel = kernel;
       EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, d, 0, {}).seconds, 0.5) << kernel;
     }
-    EXPECT_EQ(tuner.told(), 2U);
-    EXPECT_EQ(tuner.told_disturbed(), 2U);
+    EXPECT_EQ(tuner.used(), 2U);
+    EXPECT_EQ(tuner.disturbed(), 2U);
   }
   EXPECT_EQ(backend.left(), 0U);
   EXPECT_EQ(asked, 1) << "it costs time to ask";
@@ -162,7 +162,7 @@ TEST_F(TunerFile, NobodyAsksWhereNothingWasDisturbed) {
   KernelDescription d;
   d.kernel = "a";
   EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, d, 0, {}).seconds, 0.5);
-  EXPECT_EQ(tuner.told_disturbed(), 0U);
+  EXPECT_EQ(tuner.disturbed(), 0U);
 }
 
 TEST_F(TunerFile, OfAnOlderFileTheTimesCountAsDisturbed) {

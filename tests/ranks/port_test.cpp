@@ -92,7 +92,7 @@ const Row rows[] = {
          s.say(a, {.rank = 1, .ranks = 1 << 30});
        }
      },
-     "no more of this is told"},
+     "no more of this is reported"},
 };
 
 class RankPort : public testing::TestWithParam<Row> {};

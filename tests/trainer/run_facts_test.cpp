@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"class_weights", [](RunSetup& r) { r.model.plan.loss.class_weights = std::vector<double>(10, 2.0); }, "option class_weights none, now it is [2,2", true},
                     Row{"ignore_index", [](RunSetup& r) { r.model.plan.loss.ignore_index = -1; }, "option ignore_index none, now it is -1", true},
                     Row{"running_variance", [](RunSetup& r) { r.model.unbiased_variance = true; }, "option running_variance none, now it is true", true},
-                    Row{"max_turns", [](RunSetup& r) { r.model.max_turns = 3; }, "option max_turns 0, now it is 3", true},
+                    Row{"max_loop_iterations", [](RunSetup& r) { r.model.max_loop_iterations = 3; }, "option max_loop_iterations 0, now it is 3", true},
                     Row{"sync_batch_norm", [](RunSetup& r) { r.model.plan.synchronize_batch_norm = true; }, "option synchronize_batch_norm false, now it is true", true},
                     Row{"precision", [](RunSetup& r) { r.model.plan.precision = Precision::bf16; }, "option precision fp32, now it is bf16", true},
                     Row{"optimizer", [](RunSetup& r) { r.model.plan.optimizer = optimizer_defaults("adam"); }, "option optimizer sgd, now it is adam", true},

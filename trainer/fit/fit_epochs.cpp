@@ -92,7 +92,7 @@ void Fit::judge() {
   }
   s_.session->gather_parameters();  // for the best checkpoint, and for records of the epoch
   if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
-  if (std::exchange(at_.judged, at_.step) != at_.step) {
+  if (std::exchange(at_.measured, at_.step) != at_.step) {
     const double loss = std::isfinite(report.val_loss) ? report.val_loss : report.loss;
     follow_measure(o_.schedule, steps_.base_rate(), best_.name().empty() ? loss : -score, at_.plateau);
     if (o_.early_stopping.patience > 0) at_.early.add(-score, o_.early_stopping.min_delta, false, 0);

@@ -29,7 +29,7 @@ struct Position {
   double seconds = 0;
   double best = not_measured;  // of what the best checkpoint is chosen by
   Waiting plateau, early;      // for a better measure: what the schedule and early stopping go by
-  std::int64_t judged = 0;     // the last step whose measure these two know
+  std::int64_t measured = 0;   // the last step whose measure these two know
   std::int64_t averaged = 0;   // weights that a mean over epochs has
   LossTrace trace, rates;  // of the losses, of the learning rates
   std::vector<EpochReport> history;

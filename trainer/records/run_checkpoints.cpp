@@ -159,7 +159,7 @@ Position RunCheckpoints::resume() {
     fail(ExitCode::data, path, ": ", e.what());
   }
   if (!differs.refused.empty()) fail(ExitCode::usage, path, differs.refused);
-  if (!differs.told.empty()) warn(concat(path, differs.told, "; it goes on by the new"));
+  if (!differs.warned.empty()) warn(concat(path, differs.warned, "; it goes on by the new"));
   step_ = note.empty() ? at.step : 0;
   s_.session->gather_parameters();
   s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-constexpr IfChanged refused = IfChanged::refused, told = IfChanged::told;
+constexpr IfChanged refused = IfChanged::refused, warned = IfChanged::warned;
 
 Json numbers_of(const std::map<std::string, std::int64_t>& single, const std::map<std::string, std::vector<std::int64_t>>& several) {
   Json::Object all;
@@ -122,7 +122,7 @@ std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const
          for (const auto& [input, axis] : s.options.batch_axes) axes.emplace_back(input, axis);
          return Json(std::move(axes));
        }()},
-      {"max_turns", "max_turns", refused, s.options.max_turns},
+      {"max_loop_iterations", "max_loop_iterations", refused, s.options.max_loop_iterations},
       {"running_variance", "running_variance", refused, maybe(s.options.unbiased_variance)},
       {"synchronize_batch_norm", "synchronize_batch_norm", refused, plan.synchronize_batch_norm},
       {"precision", "precision", refused, name_of(plan.precision)},
@@ -134,26 +134,26 @@ std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const
       {"swa", "swa", refused, o.averaging.swa},
       {"average_from", "average_from", refused, o.averaging.from},
       {"best", "best", refused, o.best},
-      {"learning_rate", "learning_rate", told, o.learning_rate ? *o.learning_rate : default_learning_rate(by)},
-      {"lr_schedule", "lr_schedule", told, text_of(o.schedule)},
-      {"momentum", "momentum", told, by.momentum},
-      {"dampening", "dampening", told, by.dampening},
-      {"nesterov", "nesterov", told, by.nesterov},
-      {"weight_decay", "weight_decay", told, by.weight_decay},
-      {"beta1", "beta1", told, by.beta1},
-      {"beta2", "beta2", told, by.beta2},
-      {"rho", "rho", told, by.rho},
-      {"epsilon", "epsilon", told, by.epsilon},
-      {"epsilon_hat", "epsilon_hat", told, by.epsilon_hat},
-      {"decoupled", "decoupled", told, by.decoupled},
-      {"rate_decay", "rate_decay", told, by.rate_decay},
-      {"trust", "trust", told, by.trust},
-      {"groups", "groups", told, groups_of(by.groups)},
-      {"decay_vectors", "decay_vectors", told, by.decay_vectors},
-      {"clip_norm", "clip_norm", told, by.clip_norm},
-      {"clip_value", "clip_value", told, by.clip_value},
-      {"clip_parameter_norm", "clip_parameter_norm", told, by.clip_parameter_norm},
-      {"augment", "augment", told, text_of_augment(o.preprocess)},
+      {"learning_rate", "learning_rate", warned, o.learning_rate ? *o.learning_rate : default_learning_rate(by)},
+      {"lr_schedule", "lr_schedule", warned, text_of(o.schedule)},
+      {"momentum", "momentum", warned, by.momentum},
+      {"dampening", "dampening", warned, by.dampening},
+      {"nesterov", "nesterov", warned, by.nesterov},
+      {"weight_decay", "weight_decay", warned, by.weight_decay},
+      {"beta1", "beta1", warned, by.beta1},
+      {"beta2", "beta2", warned, by.beta2},
+      {"rho", "rho", warned, by.rho},
+      {"epsilon", "epsilon", warned, by.epsilon},
+      {"epsilon_hat", "epsilon_hat", warned, by.epsilon_hat},
+      {"decoupled", "decoupled", warned, by.decoupled},
+      {"rate_decay", "rate_decay", warned, by.rate_decay},
+      {"trust", "trust", warned, by.trust},
+      {"groups", "groups", warned, groups_of(by.groups)},
+      {"decay_vectors", "decay_vectors", warned, by.decay_vectors},
+      {"clip_norm", "clip_norm", warned, by.clip_norm},
+      {"clip_value", "clip_value", warned, by.clip_value},
+      {"clip_parameter_norm", "clip_parameter_norm", warned, by.clip_parameter_norm},
+      {"augment", "augment", warned, text_of_augment(o.preprocess)},
   };
 }
 
@@ -172,10 +172,10 @@ RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const s
     const Json* const had = was.find(fact.key);
     if (!had && earlier && std::find(std::begin(always), std::end(always), fact.key) == std::end(always)) continue;
     if (had ? had->dump() == fact.value.dump() : was.at(fact.key).is_null()) continue;
-    if (fact.key == "template") return {.refused = " is a checkpoint of another model", .told = {}};
+    if (fact.key == "template") return {.refused = " is a checkpoint of another model", .warned = {}};
     if (fact.key == "data" || fact.key == "samples")
-      return {.refused = concat(" is a checkpoint of a run on other data than ", data_name), .told = {}};
-    std::string& to = fact.if_changed == IfChanged::refused ? found.refused : found.told;
+      return {.refused = concat(" is a checkpoint of a run on other data than ", data_name), .warned = {}};
+    std::string& to = fact.if_changed == IfChanged::refused ? found.refused : found.warned;
     to += to.empty() ? ": the run was started with " : ", with ";
     if (fact.key == "trained_weights")
       to += concat("other weights to train than now (", option("freeze"), ", ", option("unfreeze"), ", ", option("trainable"), ", ",
@@ -210,7 +210,7 @@ std::string contradiction(const Position& at, const Json& was, const FitOptions&
     return concat("early stopping counts ", at.early.bad, " epochs of ", epochs);
   if (at.averaged > (o.averaging.any() ? at.step : 0))
     return concat("the average of weights counts ", at.averaged, " steps of ", o.averaging.any() ? at.step : 0);
-  if (at.judged > at.step || (epochs > 0 && at.history.back().step > at.step)) return concat("epochs are measured beyond step ", at.step);
+  if (at.measured > at.step || (epochs > 0 && at.history.back().step > at.step)) return concat("epochs are measured beyond step ", at.step);
   return "";
 }
 

@@ -14,7 +14,7 @@ namespace tandem {
 
 enum class IfChanged {
   refused,  // what the checkpoint holds would mean something else: another model, objective, data or state
-  told,     // the run goes on by the new value; a warning names both
+  warned,   // the run goes on by the new value; a warning names both
 };
 
 struct RunFact {
@@ -32,7 +32,7 @@ Json json_of(const std::vector<RunFact>& facts);
 // What differs between a checkpoint's run and this one: a clause each, for a message. Facts that the checkpoint does not know, as an
 // earlier version wrote it, are not compared. Fails (model) where a fact that every version has is missing.
 struct RunDifferences {
-  std::string refused, told;  // empty: nothing
+  std::string refused, warned;  // empty: nothing
 };
 RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const std::string& data_name);
 

@@ -233,7 +233,7 @@ void RunFolder::write(const std::string& name, std::string_view contents) const 
     write_atomically(path_ / name, contents);
   } catch (const Error& e) {
     if (e.code() != ExitCode::io) throw;
-    if (told_.insert(name).second && warn_) warn_(concat(e.what(), "; the run goes on without it"));
+    if (warned_.insert(name).second && warn_) warn_(concat(e.what(), "; the run goes on without it"));
   }
 }
 

@@ -76,7 +76,7 @@ class RunFolder {
   void keep_latest(std::int64_t most) const;
   std::filesystem::path path_;
   std::function<void(const std::string&)> warn_;
-  mutable std::set<std::string> told_;  // files that were warned of
+  mutable std::set<std::string> warned_;  // files that were warned of
   RunLock lock_;
 };
 

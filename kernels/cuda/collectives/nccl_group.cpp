@@ -139,9 +139,10 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
       fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
   }
   if (world_) {
-    const std::string told = world_->broadcast({id.internal, sizeof id.internal});
-    if (told.size() != sizeof id) fail(ExitCode::communication, "NCCL: rank 0 sent an id of ", told.size(), " bytes, expected ", sizeof id);
-    std::memcpy(&id, told.data(), sizeof id);
+    const std::string bytes = world_->broadcast({id.internal, sizeof id.internal});
+    if (bytes.size() != sizeof id)
+      fail(ExitCode::communication, "NCCL: rank 0 sent an id of ", bytes.size(), " bytes, expected ", sizeof id);
+    std::memcpy(&id, bytes.data(), sizeof id);
   }
   // In a thread of its own: to set the caller's device back would put a context on device 0 for every process.
   const ncclResult_t status = std::async(std::launch::async, [&] { return join(spec, id, all_ranks_); }).get();

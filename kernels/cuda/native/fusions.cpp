@@ -83,16 +83,16 @@ constexpr Form forms[] = {
     {"AttentionTraining", is_attention},
     {"BatchNormalizationBackward", is_masked},  // of the sum of two gradients
     {"BatchNormalizationTraining", is_rectified},  // adds another tensor, or has its statistics from sums
-    {"Conv", is_chained, Gain::perhaps},  // its kernels are older than those of plain convolutions
+    {"Conv", is_chained, Gain::optional},  // its kernels are older than those of plain convolutions
     {"ConvolutionBackwardData", always},     // masks what it writes
-    {"ConvolutionBackwardWeights", is_chained, Gain::perhaps},
+    {"ConvolutionBackwardWeights", is_chained, Gain::optional},
     {"CountCorrect", is_narrow_loss},
     {"GroupNormalizationTraining", always},
     {"InnerProduct", is_activated},
     {"InnerProductBackwardData", is_activated},
     {"LogSoftmax", is_narrow_softmax},
     {"RecurrentTraining", is_short_recurrence},
-    {"RecurrentTraining", is_recurrence, Gain::perhaps},
+    {"RecurrentTraining", is_recurrence, Gain::optional},
     {"RowNormalization", is_row_normalization},
     {"RowNormalizationBackward", is_row_gradient},
     {"RunningStatistics", always},           // of many in a launch, variances as cuDNN keeps them

@@ -1,5 +1,5 @@
-// Tries the sizes that the file's tensors have: a size is told where the graph has fewer problems with it than with any other.
-#include "importer/build/told_sizes.h"
+// Tries the sizes that the file's tensors have: a size is set where the graph has fewer problems with it than with any other.
+#include "importer/build/sizes_by_weights.h"
 
 #include <algorithm>
 #include <set>
@@ -35,7 +35,7 @@ ImportOptions with_some_sizes(const FlatModel& model, ImportOptions options, con
   return options;
 }
 
-ImportOptions with_told_sizes(const FlatModel& model, ImportOptions options, const BatchReading& reading, std::int64_t& work) {
+ImportOptions with_sizes_by_weights(const FlatModel& model, ImportOptions options, const BatchReading& reading, std::int64_t& work) {
   const std::vector<std::string> open = dims_without_size(model.inputs, options, reading);
   if (open.empty()) return options;
   const std::set<std::int64_t> sizes = sizes_of_tensors(model);
@@ -57,16 +57,16 @@ ImportOptions with_told_sizes(const FlatModel& model, ImportOptions options, con
       ++others;
     }
     if (fewest == 0 || others == 0 || sizes.size() > most_sizes) continue;
-    std::vector<std::int64_t> told;
+    std::vector<std::int64_t> best;
     for (const std::int64_t size : sizes) {
       if (work < 0) return options;
       with.dims[name] = size;
       const std::size_t found = problems(with);
-      if (found < fewest) told.clear();
-      if (found < fewest || (found == fewest && !told.empty())) told.push_back(size);
+      if (found < fewest) best.clear();
+      if (found < fewest || (found == fewest && !best.empty())) best.push_back(size);
       fewest = std::min(fewest, found);
     }
-    if (told.size() == 1) options.dims[name] = told[0];
+    if (best.size() == 1) options.dims[name] = best[0];
   }
   return options;
 }

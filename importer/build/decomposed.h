@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-struct TakenApart {
+struct Decomposed {
   std::string_view domain, op;
   std::initializer_list<int> since;  // opsets in which the definition changed
   bool differentiable;               // a gradient flows through what it becomes
@@ -14,6 +14,6 @@ struct TakenApart {
 
 // If, Loop and Scan (control_flow.cpp, scan_samples.cpp), FlexAttention (flex_attention.cpp), lists of tensors and optional values
 // (sequences.cpp), linear models (linear_models.cpp).
-std::span<const TakenApart> taken_apart();
+std::span<const Decomposed> decomposed();
 
 }  // namespace tandem

@@ -1,9 +1,9 @@
-#include "importer/build/taken_apart.h"
+#include "importer/build/decomposed.h"
 
 namespace tandem {
 
-std::span<const TakenApart> taken_apart() {
-  static constexpr TakenApart rows[] = {
+std::span<const Decomposed> decomposed() {
+  static constexpr Decomposed rows[] = {
       {"", "ConcatFromSequence", {11}, true},
       {"", "If", {1, 11, 13, 16, 19, 21, 23, 24, 25}, true},
       {"", "Loop", {1, 11, 13, 16, 19, 21, 23, 24, 25}, true},

@@ -1,6 +1,6 @@
-// Turns that each compute the same of their own rows of one value, and whose results are put side by side, are one computation on rows
-// of rows: exporters write a bag of embeddings as a Loop over the samples, each with its Slice of the indices. As many turns as samples
-// could not be followed through a batch; what stands here in their place can.
+// Iterations that each compute the same of their own rows of one value, and whose results are put side by side, are one computation on rows
+// of rows: exporters write a bag of embeddings as a Loop over the samples, each with its Slice of the indices. As many iterations as
+// samples could not be followed through a batch; what stands here in their place can.
 #include <algorithm>
 
 #include "importer/build/builder.h"
@@ -50,8 +50,8 @@ std::optional<Link> link_of(const Graph& graph, ValueId v) {
   return Link{"ReduceMean", sum->attributes, {}, {}, sum->inputs[0]};
 }
 
-// Whether the turns' Slices are the rows of one value, all of them and in order, as many in each. Their number; 0: they are not.
-std::int64_t rows_of_turns(const Graph& graph, const std::vector<ValueId>& slices) {
+// Whether the iterations' Slices are the rows of one value, all of them and in order, as many in each. Their number; 0: they are not.
+std::int64_t rows_of_iterations(const Graph& graph, const std::vector<ValueId>& slices) {
   const ValueId source = maker(graph, slices[0])->inputs[0];
   const Shape& whole = graph[source].type.shape;
   if (whole.rank() == 0 || whole[0] % static_cast<std::int64_t>(slices.size()) != 0) return 0;
@@ -67,14 +67,14 @@ std::int64_t rows_of_turns(const Graph& graph, const std::vector<ValueId>& slice
 
 }  // namespace
 
-Symbol Builder::joined(const FlatNode& of, const List& turns, bool new_axis, const std::string& suffix) {
+Symbol Builder::joined(const FlatNode& of, const List& iterations, bool new_axis, const std::string& suffix) {
   std::vector<ValueId> parts;
-  for (const Symbol s : turns) parts.push_back(s.present() ? value(s) : ValueId{});
+  for (const Symbol s : iterations) parts.push_back(s.present() ? value(s) : ValueId{});
   std::vector<Link> links;  // the last first
   Shape part;
   if (parts.empty() || !parts[0].present()) return {};
-  // Where the followed graph has it so, this one has: its sizes are set after that one's, whatever turns the file's numbers give here.
-  const bool as_followed = own_ && own_->built.made.contains({-1, concat(of.id, of.turn, '/', suffix, "/rows")});
+  // Where the followed graph has it so, this one has: its sizes are set after that one's, whatever iterations the file's numbers give here.
+  const bool as_followed = own_ && own_->built.made.contains({-1, concat(of.id, of.iteration, '/', suffix, "/rows")});
   if (as_followed) parts.resize(1);
   part = graph()[parts[0]].type.shape;
   if (!new_axis && part.rank() == 0) return {};
@@ -92,10 +92,10 @@ Symbol Builder::joined(const FlatNode& of, const List& turns, bool new_axis, con
     parts = std::move(before);
   }
   const std::int64_t count = static_cast<std::int64_t>(parts.size());
-  const std::int64_t rows = as_followed ? graph()[parts[0]].type.shape[0] : rows_of_turns(graph(), parts);
+  const std::int64_t rows = as_followed ? graph()[parts[0]].type.shape[0] : rows_of_iterations(graph(), parts);
   if (rows == 0) return {};
   const auto alias = [&](ValueId v, const std::string& what) {
-    const Symbol s = new_symbol(graph()[v].name, {}, concat(of.id, of.turn, '/', suffix, what));
+    const Symbol s = new_symbol(graph()[v].name, {}, concat(of.id, of.iteration, '/', suffix, what));
     value(s) = v;
     return s;
   };

@@ -1,5 +1,5 @@
 // How many of the operators that models use let a gradient through: to an operand of floats, and not as zeros alone.
-#include "importer/build/taken_apart.h"
+#include "importer/build/decomposed.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ TEST(Operators, ThatLetAGradientThroughAreMany) {
   std::set<std::string_view> onnx, others;
   for (const Operator& op : operators())
     if (op.domain != "tandem" && differentiable(op)) (op.domain.empty() ? onnx : others).insert(op.name);
-  for (const TakenApart& op : taken_apart())
+  for (const Decomposed& op : decomposed())
     if (op.differentiable) (op.domain.empty() ? onnx : others).insert(op.op);
   RecordProperty("onnx", static_cast<int>(onnx.size()));
   RecordProperty("others", static_cast<int>(others.size()));
