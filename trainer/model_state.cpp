@@ -83,7 +83,8 @@ std::span<const FeedTarget> Model::State::inputs() const {
 
 LoaderOptions::RowsOf Model::State::rows_here() const {
   // where devices differ, any may read any rows
-  if (!options.world || options.plan.placement || options.plan.parallel.tensor != 1) return {};
+  const CompileOptions& o = options.plan;
+  if (!options.world || o.placement || o.configuration || o.parallel.tensor != 1 || !o.parallel.places.empty()) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
   return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
@@ -241,6 +242,8 @@ CompileOptions Model::State::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
   for (const TemplateTensor& t : file.tensors()) plan.trained.tensors.push_back(t.name);
   freeze_base(file, plan.trained.freeze, plan.trained.unfreeze);
+  if (!plan.parallel.places.empty())
+    for (auto& [node, notes] : file.node_notes()) plan.modules[node] = notes.modules;
   return plan;
 }
 

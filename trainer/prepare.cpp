@@ -85,6 +85,7 @@ class Preparation {
  private:
   // Of what the file says.
   void take_inputs();
+  void take_placement();
   void take_loss() { take_words(of_loss); }
   void take_own_step();
   void assume_loss();
@@ -133,6 +134,7 @@ class Preparation {
 const Preparation::Step Preparation::of_file[] = {
     //                                   train  plan   evaluate predict
     {&Preparation::take_inputs,          true,  true,  true,    true},
+    {&Preparation::take_placement,       true,  true,  true,    true},
     {&Preparation::take_loss,            true,  true,  true,    false},
     {&Preparation::take_own_step,        true,  false, false,   false},
     {&Preparation::assume_loss,          true,  true,  true,    true},
@@ -200,6 +202,11 @@ void Preparation::take_words(std::span<const Word> words) {
     std::ranges::replace(name, '_', '-');
     note(concat(name, " is ", entry->second, ", as the model was trained (", option(word.field), " overrules it", word.more, ")"));
   }
+}
+
+// What the file says of devices.
+void Preparation::take_placement() {
+  for (const std::string& text : model_.fit_placement(o_, asked_.configuration)) note(text);
 }
 
 void Preparation::take_inputs() {
