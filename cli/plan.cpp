@@ -133,7 +133,9 @@ int run(const Invocation& asked_call) {
   else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
     fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
 
-  const Model model = Model::load(a[model_file], weight_options(a));
+  WeightOptions weights = weight_options(a);
+  weights.own_loss = !a[plan_flags.inference] && !a.given(loss_flags.loss);
+  const Model model = Model::load(a[model_file], weights);
   const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
   RunOptions asked = run_options(call, a[plan_flags.inference] ? Purpose::predict : Purpose::plan);
   read_train_only(a, model, asked.model.plan.trained.freeze, asked.model.plan.trained.unfreeze);

@@ -136,7 +136,7 @@ const Preparation::Step Preparation::of_file[] = {
     {&Preparation::take_inputs,          true,  true,  true,    true},
     {&Preparation::take_placement,       true,  true,  true,    true},
     {&Preparation::take_loss,            true,  true,  true,    false},
-    {&Preparation::take_own_step,        true,  false, false,   false},
+    {&Preparation::take_own_step,        true,  true,  false,   false},
     {&Preparation::assume_loss,          true,  true,  true,    true},
     {&Preparation::plan_class_weights,   false, true,  false,   false},
     {&Preparation::check_model,          true,  false, false,   false},
