@@ -4,9 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "trainer/compiled_model.h"
 #include "trainer/fit/replicas.h"
 #include "trainer/fit/step_plan.h"
-#include "trainer/model_state.h"
+#include "trainer/model.h"
 #include "trainer/records/best_measure.h"
 #include "trainer/records/position.h"
 #include "trainer/records/run_checkpoints.h"
@@ -17,7 +18,7 @@ namespace tandem {
 
 class Fit {
  public:
-  Fit(Model& model, Model::State& state, const Dataset& data, const FitOptions& options)
+  Fit(Model& model, CompiledModel& state, const Dataset& data, const FitOptions& options)
       : model_(model),
         s_(state),
         data_(data),
@@ -97,7 +98,7 @@ class Fit {
   [[noreturn]] void diverged(const StepReport& report);
 
   Model& model_;
-  Model::State& s_;
+  CompiledModel& s_;
   const Dataset& data_;
   const FitOptions& o_;
   RunFolder folder_;
