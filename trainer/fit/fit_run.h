@@ -48,6 +48,12 @@ class Fit {
     std::vector<double> weights;  // of its means
     std::int64_t epoch = 0, index = 0;
   };
+  // A step that has ended.
+  struct Stepped {
+    StepReport report;
+    Begun last;  // its last batch
+    bool checkpoint_due = false;
+  };
 
   History run_to_its_end();
   void check();
@@ -59,6 +65,9 @@ class Fit {
 
   // Steps.
   void train();
+  Stepped run_step(Loader& loader, bool first);
+  void report_step(const Stepped& step, bool first);
+  bool end_step(const Stepped& step);
   std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for({.batch = batch.size, .bytes = bytes_, .bucket = batch.bucket}); }
   Begun begin(Loader& loader, std::int64_t step, bool counts);
   bool goes_on(const Begun& now, bool due) const;

@@ -77,6 +77,7 @@ std::string not_of_plateau(const Waiting& w, const Schedule& s, std::int64_t epo
 
 }  // namespace
 
+// A row a fact.
 std::vector<RunFact> run_facts(const CompiledModel& s, const FitOptions& o, const BatchOrder& order, const std::string& templates,
                                const std::string& data) {
   const CompileOptions& plan = s.options.plan;
