@@ -14,7 +14,7 @@
 #include "cli/optimizer_options.h"
 #include "cli/tune_options.h"
 #include "cli/weight_flags.h"
-#include "trainer/input_options.h"
+#include "trainer/template/input_options.h"
 
 namespace tandem {
 namespace {

@@ -95,7 +95,7 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
     smaller.plan.passes.on_placement = {};
     for (const auto& [dim, all] : options.buckets) smaller.dims[dim] = all[b];
     std::int64_t most = 0;
-    for (const DevicePlan& device : model.make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());
+    for (const DevicePlan& device : model.source().make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());
     text += concat("; ", name, '=', sizes[b], " takes ", text_of_bytes(most), " of the fullest device");
   }
   return text;
@@ -129,13 +129,13 @@ int run(const Invocation& call) {
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   std::string text;
   if (chosen) {
-    const Plan plan = model.make_plan(options, backends.all());
+    const Plan plan = model.source().make_plan(options, backends.all());
     for (const std::string& warning : plan.warnings)
       if (format != "text" && format != "summary") call.say("warning: " + warning);
     if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
     text = chosen->write(plan);
   } else {
-    text = model.training_graph(options);
+    text = model.source().training_graph(options);
   }
   if (!a[plan_flags.output].empty())
     write_atomically(a[plan_flags.output], text);
