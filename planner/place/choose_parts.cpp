@@ -220,10 +220,14 @@ class Chooser {
   std::set<int> tried_;
 };
 
-// By the first axis of which each device has something: parts of axis 0 are gathered as they lie.
-std::optional<Part> first_part(const Value& v, const MeshAxis& mesh) {
-  for (int axis = 0; axis < v.type.shape.rank(); ++axis)
-    if (axis_of_template(v, axis) >= 0 && v.type.shape[axis] >= mesh.total()) return Part::split(axis);
+// By the first axis of which each device has something: parts of axis 0 are gathered as they lie. `own`: what the replicas share out.
+std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis& mesh) {
+  for (int axis = 0; axis < own.rank(); ++axis) {
+    if (axis_of_template(v, axis) < 0 || own[axis] < mesh.total()) continue;
+    Part part = Part::split(axis);
+    if (own[axis] % mesh.total() != 0) part.sizes = slice_sizes(own[axis], std::vector<double>(mesh.sizes.begin(), mesh.sizes.end()));
+    return part;
+  }
   return std::nullopt;
 }
 
@@ -233,13 +237,14 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
   return Chooser(graph, mesh).run(whole);
 }
 
-ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& along_other_axes) {
+ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts) {
   ChosenParts chosen;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
     if (!is_weight(v) || !v.trainable) continue;
-    if (along_other_axes.contains(static_cast<int>(i))) continue;  // a plan has parts of a parameter along one axis of the mesh
-    if (const auto part = first_part(v, mesh)) chosen.emplace(static_cast<int>(i), *part);
+    Shape own = v.type.shape;
+    if (const auto part = layers.find(static_cast<int>(i)); part != layers.end()) own[part->second.axis] /= layers_parts;
+    if (const auto part = first_part(v, own, mesh)) chosen.emplace(static_cast<int>(i), *part);
   }
   return chosen;
 }

@@ -78,8 +78,10 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
       warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
                                 axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
   }
-  if (const auto along = request.parameters_along)
-    chosen[*along] = parts_of_parameters(graph, axes[*along], request.layers_along ? chosen[*request.layers_along] : ChosenParts{});
+  if (const auto along = request.parameters_along) {
+    const auto layers = request.layers_along;
+    chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1);
+  }
   return chosen;
 }
 

@@ -94,13 +94,23 @@ class AxisPlacer {
   Part in_proportion(const Value& v, Part part) const {
     if (!part.is_split()) return part;
     const MeshAxis& mesh = graph_.groups[at(std::max(0, v.placement.group))].axes[axis_];
-    const std::int64_t each = v.type.shape[part.axis] / part.outer;
+    const std::int64_t each = v.type.shape[part.axis] / part.outer / parts_beside(v, part);
     const std::vector<double> weights(mesh.sizes.begin(), mesh.sizes.end());
     if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, weights);
     if (!mesh.samples && std::ranges::count(mesh.as(part).sizes, 0) > 0)
       fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name,
            "', where a device would have nothing of it");
     return part;
+  }
+
+  // In how many parts a parameter lies along later mesh axes by the same axis of its own: each of them is split.
+  std::int64_t parts_beside(const Value& v, const Part& part) const {
+    std::int64_t parts = 1;
+    const auto asked = request_.values.find(v.name);
+    for (std::size_t a = axis_ + 1; v.kind == ValueKind::parameter && asked != request_.values.end() && a < asked->second.size(); ++a)
+      if (const Part other = in_form(v, asked->second[a]); other.is_split() && other.axis == part.axis)
+        parts *= axes_of(v)[a].as(other).length();
+    return parts;
   }
 
   Part part(ValueId v) const { return transfers_.part(v); }

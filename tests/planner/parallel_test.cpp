@@ -99,11 +99,15 @@ Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
   const Backend* backends[] = {&cpu_backend()};
   return compile(model, o, backends);
 }
-// Parameters of which a device has a part, with the axis: "q:1".
+// Parameters of which a device has a part, with the axis of each cut: "q:1", "q:1:0".
 std::set<std::string> split_of(const Plan& plan) {
   std::set<std::string> names;
-  for (const PlanParameter& p : plan.parameters)
-    if (p.role == ValueRole::plain && p.parts.size() > 1 && p.parts[1].axis >= 0) names.insert(concat(p.name, ':', p.parts[1].axis));
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.role != ValueRole::plain || p.parts.size() < 2 || p.parts[1].is_whole()) continue;
+    std::string name = p.name;
+    for (const AxisRange& range : p.parts[1].ranges) name += concat(':', range.axis);
+    names.insert(std::move(name));
+  }
   return names;
 }
 std::multiset<std::string> kinds_of(const Plan& plan) {
@@ -121,6 +125,20 @@ TEST(Parallel, LayersAreSplitFromColumnsToRows) {
       << text_of_plan(plan, true);
   ASSERT_FALSE(plan.warnings.empty());
   EXPECT_NE(plan.warnings.back().find("'head'"), std::string::npos) << plan.warnings.back();
+}
+
+// Each replica's part of a layer is shared out over the replicas.
+TEST(Parallel, PartsOfLayersLieInPartsToo) {
+  const Plan plan = plan_of(transformer, shared_by(4, "data=2,tensor=2,zero=3"));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"q:1:1", "q.bias:0:0", "k:1:1", "v:1:1", "v.bias:0:0", "proj:0:1", "up:1:1", "up.bias:0:0",
+                                                   "down:0:1", "proj.bias:0", "down.bias:0", "norm1:0", "norm1.bias:0", "norm2:0",
+                                                   "norm2.bias:0", "head:1", "head.bias:0"}));
+  const auto bytes = [](const Plan& of) {
+    std::int64_t sum = 0;
+    for (const PlanParameter& p : of.parameters) sum += p.parts[0].operand.shape.elements();
+    return sum;
+  };
+  EXPECT_LT(bytes(plan), bytes(plan_of(transformer, shared_by(4, "data=2,tensor=2"))) * 6 / 10);
 }
 
 TEST(Parallel, WhatHasNoEqualPartsStaysWhole) {
@@ -162,15 +180,18 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
                                          Shared{"transformer_tensor", transformer, 2, "tensor=2"}, Shared{"transformer_tensor_4", transformer, 4, "tensor=4"},
                                          Shared{"transformer_mesh", transformer, 4, "data=2,tensor=2"}, Shared{"transformer_zero_1", transformer, 4, "zero=1"},
                                          Shared{"transformer_zero_3_of_3", transformer, 3, "zero=3"}, Shared{"transformer_mesh_zero", transformer, 4, "data=2,tensor=2,zero=2"},
+                                         Shared{"transformer_mesh_zero_3", transformer, 4, "data=2,tensor=2,zero=3"}, Shared{"mlp_mesh_zero_1", mlp, 4, "data=2,tensor=2,zero=1"},
+                                         Shared{"grouped_mesh_zero_of_3", grouped, 6, "data=3,tensor=2,zero=3"},
                                          Shared{"grouped_tensor", grouped, 2, "tensor=2"}, Shared{"grouped_mesh", grouped, 4, "data=2,tensor=2"}, Shared{"convnet_zero_3", convnet, 2, "zero=3"}, Shared{"convnet_zero_1_of_3", convnet, 3, "zero=1"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // The norm of all gradients is that of the parts together.
 TEST(Parallel, GradientsInPartsAreClippedByTheNormOfAll) {
-  for (const char* parallel : {"tensor=2", "zero=1", "zero=3"})
+  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{
+           {2, "tensor=2"}, {2, "zero=1"}, {2, "zero=3"}, {4, "data=2,tensor=2,zero=2"}})
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(concat(parallel, accumulate ? ", accumulated" : ""));
-      CompileOptions one = options_for(8, {1}), two = shared_by(2, parallel);
+      CompileOptions one = options_for(8, {1}), two = shared_by(devices, parallel);
       for (CompileOptions* o : {&one, &two}) {
         o->optimizer.clip_norm = 0.05;
         o->optimizer.accumulate = accumulate;

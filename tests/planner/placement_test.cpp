@@ -189,11 +189,11 @@ TEST(Placement, TensorParallelByHandTrainsAsOneDevice) {
   for (const char* name : {"w1", "b1", "w2"}) {
     const PlanParameter& p = parameter(two.plan, name);
     ASSERT_EQ(p.parts.size(), 2U) << name;
-    EXPECT_EQ(p.parts[0].axis, 0) << name;
-    EXPECT_EQ(p.parts[1].begin, 16) << name;
+    EXPECT_EQ(p.parts[0].ranges, (std::vector<AxisRange>{{0, 0, 16}})) << name;
+    EXPECT_EQ(p.parts[1].ranges, (std::vector<AxisRange>{{0, 16, 16}})) << name;
     EXPECT_EQ(p.parts[0].operand.shape.elements() * 2, p.type.shape.elements()) << name;
   }
-  EXPECT_EQ(parameter(two.plan, "b2").parts[1].axis, -1);
+  EXPECT_TRUE(parameter(two.plan, "b2").parts[1].is_whole());
   // One sum a step, of the second layer's output: no gradient moves.
   EXPECT_EQ(exchanges_of(two.plan), (std::vector<Kinds>{{"all_reduce"}, {"all_reduce"}}));
 }
@@ -202,7 +202,7 @@ TEST(Placement, UnequalPartsOfALayer) {
   const PlacementRequest request{.groups = {{"all", {{"columns", {3, 1}}}, {0, 1}}}, .nodes = {}, .values = halves_of_the_hidden_layer};
   const Trained one = train(mlp, options_for(6, {1}), 5, 0.1), two = train(mlp, placed(2, request), 5, 0.1);
   expect_close(two, one);
-  EXPECT_EQ(parameter(two.plan, "w1").parts[1].begin, 24);
+  EXPECT_EQ(parameter(two.plan, "w1").parts[1].ranges[0].begin, 24);
 }
 
 TEST(Placement, TwoStagesByHandTrainAsOneDevice) {
