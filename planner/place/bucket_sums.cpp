@@ -56,14 +56,14 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
   Groups groups, buckets, largest;  // those of largest numbers wait for the last
   std::int64_t bytes = 0;
   for (const std::size_t s : order) {
+    if (sums[s].needed <= last) {
+      groups.push_back({s});
+      continue;
+    }
     if (sums[s].max) {
       const auto same = std::find_if(largest.begin(), largest.end(),
                                      [&](const auto& g) { return sums[g[0]].over == sums[s].over && sums[g[0]].dtype == sums[s].dtype; });
       same != largest.end() ? same->push_back(s) : largest.push_back({s});
-      continue;
-    }
-    if (sums[s].needed <= last) {
-      groups.push_back({s});
       continue;
     }
     const std::int64_t limit = std::max(buckets.size() == 1 ? o.memory.first_bucket_bytes : o.memory.bucket_bytes, plan_alignment);

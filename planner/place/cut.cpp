@@ -227,8 +227,20 @@ class Cut {
         to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]]
             .type.shape);
     if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
+    if (n.attributes.has("layer")) count_as_whole(n.attributes, whole_[first]);
     to_.nodes.push_back(std::move(n));
     check(to_.nodes.back());
+  }
+
+  // Random numbers of a part are those that the whole has there. Samples are told by the step's state.
+  void count_as_whole(Attributes& attributes, const Value& drawn) const {
+    for (std::size_t a = 0; a < drawn.placement.parts.size(); ++a) {
+      const bool by_samples = group_of(drawn).axes[a].samples && (attributes.has("axis") || attributes.has("inner"));
+      if (!part_of(drawn, a).is_split() || by_samples) continue;
+      if (attributes.has("part")) fail("placement: '", drawn.name, "' is drawn in parts along several axes of the mesh");
+      const AxisRange range = range_of(drawn, drawn.type.shape, a);
+      attributes.set("part", Ints{range.axis, range.begin, drawn.type.shape[range.axis], range.outer});
+    }
   }
 
   // Elements that a device's own statistics are of.

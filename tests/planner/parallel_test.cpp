@@ -130,9 +130,9 @@ TEST(Parallel, LayersAreSplitFromColumnsToRows) {
 // Each replica's part of a layer is shared out over the replicas.
 TEST(Parallel, PartsOfLayersLieInPartsToo) {
   const Plan plan = plan_of(transformer, shared_by(4, "data=2,tensor=2,zero=3"));
-  EXPECT_EQ(split_of(plan), (std::set<std::string>{"q:1:1", "q.bias:0:0", "k:1:1", "v:1:1", "v.bias:0:0", "proj:0:1", "up:1:1", "up.bias:0:0",
-                                                   "down:0:1", "proj.bias:0", "down.bias:0", "norm1:0", "norm1.bias:0", "norm2:0",
-                                                   "norm2.bias:0", "head:1", "head.bias:0"}));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"q:1:1", "q.bias:0:0", "k:1:1", "v:1:1", "v.bias:0:0", "proj:0:1", "up:1:1",
+                                                   "up.bias:0:0", "down:0:1", "proj.bias:0", "down.bias:0", "norm1:0", "norm1.bias:0",
+                                                   "norm2:0", "norm2.bias:0", "head:1", "head.bias:0"}));
   const auto bytes = [](const Plan& of) {
     std::int64_t sum = 0;
     for (const PlanParameter& p : of.parameters) sum += p.parts[0].operand.shape.elements();
@@ -255,22 +255,23 @@ INSTANTIATE_TEST_SUITE_P(
                           "tensor=2",
                           {"w2=tensor:1", "b2=tensor:0"},
                           {"all_reduce grad/Relu1/ReluBackward_7 1024 along tensor for Gemm0: one sum ends a split layer",
-                           "all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, "
-                           "which it works on as a whole"}}),
+                           "all_reduce Gemm2 96 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer",
+                           "all_reduce Gemm2 32 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer",
+                           "all_reduce first of Gemm2 32 along tensor for loss/CountCorrect_3: one sum ends a split layer"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Parallel, WhatIsGatheredIsToldOrRefused) {
-  CompileOptions o = shared_by(2, "tensor=2", parse_splits({"w2=tensor:1", "b2=tensor:0"}));
-  const Plan plan = plan_of(mlp, o);
-  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 160 B: ") != std::string::npos; }))
-      << plan.warnings.front();
+  CompileOptions o = shared_by(2, "tensor=2", parse_splits({"proj=tensor:1", "proj.bias=tensor:0"}));
+  const Plan plan = plan_of(transformer, o);
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 768 B: ") != std::string::npos; }))
+      << text_of_plan(plan, true);
   o.gather = false;
   try {
-    plan_of(mlp, o);
-    FAIL() << "the scores are gathered";
+    plan_of(transformer, o);
+    FAIL() << "what is normalized is gathered";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_NE(std::string(e.what()).find("gathers 160 B: "), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("gathers 768 B: "), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("option gather is off"), std::string::npos) << e.what();
   }
   o.parallel = parse_parallelism("tensor=2");
