@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/place.h"
+#include "planner/update/optimizer.h"
 
 namespace tandem {
 namespace {
@@ -272,21 +273,47 @@ std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis&
   return std::nullopt;
 }
 
+// The largest first, each to the device that has least. Where a device has no samples all keep all.
+ChosenParts owners(const Graph& graph, std::vector<int> parameters, const MeshAxis& mesh) {
+  const auto elements = [&](int id) { return graph.values[at(id)].type.shape.elements(); };
+  std::erase_if(parameters, [&](int id) { return graph.values[at(id)].type.shape.rank() == 0 || elements(id) == 0; });
+  std::ranges::stable_sort(parameters, std::greater(), elements);
+  std::vector<std::int64_t> has(mesh.sizes.size());
+  ChosenParts chosen;
+  if (std::ranges::count(mesh.sizes, 0) > 0) return chosen;
+  for (const int id : parameters) {
+    const auto least = std::ranges::min_element(has);
+    *least += elements(id);
+    Part all = Part::split(0);
+    all.sizes.assign(has.size(), 0);
+    all.sizes[static_cast<std::size_t>(least - has.begin())] = 1;
+    chosen.emplace(id, std::move(all));
+  }
+  return chosen;
+}
+
 }  // namespace
 
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole) {
   return Chooser(graph, mesh).run(whole);
 }
 
-ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts) {
+ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
+                                const OptimizerOptions& optimizer) {
   ChosenParts chosen;
+  std::vector<int> owned;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
+    const int id = static_cast<int>(i);
     if (!is_weight(v) || !v.trainable) continue;
     Shape own = v.type.shape;
-    if (const auto part = layers.find(static_cast<int>(i)); part != layers.end()) own[part->second.axis] /= layers_parts;
-    if (const auto part = first_part(v, own, mesh)) chosen.emplace(static_cast<int>(i), *part);
+    if (const auto part = layers.find(id); part != layers.end()) own[part->second.axis] /= layers_parts;
+    if (!layers.contains(id) && !reads_whole(v, optimizer).empty())
+      owned.push_back(id);
+    else if (const auto part = first_part(v, own, mesh))
+      chosen.emplace(id, *part);
   }
+  for (auto& [id, part] : owners(graph, std::move(owned), mesh)) chosen.emplace(id, std::move(part));
   return chosen;
 }
 

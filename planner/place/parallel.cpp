@@ -72,6 +72,11 @@ void keep_parts(PlacementRequest& request, const Plan& plan) {
       for (const int device : all.row_of(0, a)) row.push_back(p.on(device));  // a device without samples has none
       const auto is_part = [](const ParameterPart* part) { return part && !part->is_whole(); };
       const auto first = std::ranges::find_if(row, is_part);
+      if (first == row.end() && row.size() > 1 && std::ranges::count(row, nullptr) == std::ssize(row) - 1) {  // one of them owns it
+        Part all = Part::split(0);
+        for (const ParameterPart* own : row) all.sizes.push_back(own ? 1 : 0);
+        set_part(request, p.name, a, std::move(all));
+      }
       for (std::size_t i = 0; first != row.end() && i < (*first)->ranges.size(); ++i) {
         const AxisRange& range = (*first)->ranges[i];
         const auto differs = [&](const ParameterPart* part) { return is_part(part) && part->ranges[i] != range; };

@@ -64,7 +64,7 @@ namespace pass_rows {
 namespace {
 
 // What parameters lie in parts by mesh axis, where that is to be found out.
-std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
+std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, PassContext& c) {
   const std::vector<MeshAxis>& axes = request.groups[0].axes;
   std::vector<ChosenParts> chosen(axes.size());
   if (const auto along = request.layers_along) {
@@ -75,12 +75,13 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
       fail(ExitCode::usage, option("parallel"), ": no layer of '", graph.name, "' can be split over ", axes[*along].length(),
            " devices: ", first);
     if (!whole.empty())
-      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
+      c.warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
                                 axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
   }
   if (const auto along = request.parameters_along) {
     const auto layers = request.layers_along;
-    chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1);
+    chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,
+                                         c.options.optimizer);
   }
   return chosen;
 }
@@ -94,7 +95,8 @@ void tell_gathering(const std::vector<GatheringNode>& nodes, PassContext& c) {
     fail(ExitCode::usage, what, ", and ", option("gather"), " is off: allow it, or give other splits (", option("split"),
          ") or another mesh (", option("parallel"), ")");
   c.warnings.push_back(concat(nodes.size(), nodes.size() == 1 ? " node is" : " nodes are",
-                              " computed whole on every device, for by parts it would be something else: ", what, nodes.size() > 1 ? ", ..." : ""));
+                              " computed whole on every device, for by parts it would be something else: ", what,
+                              nodes.size() > 1 ? ", ..." : ""));
 }
 
 Graph placed(Graph graph, PassContext& c) {
@@ -102,7 +104,7 @@ Graph placed(Graph graph, PassContext& c) {
   graph.groups = request.groups;
   PutIn put_in;
   assign_groups(graph, request, put_in);
-  std::vector<ChosenParts> chosen = chosen_parts(graph, request, c.warnings);
+  std::vector<ChosenParts> chosen = chosen_parts(graph, request, c);
   std::size_t axes = 0;
   for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
   std::vector<GatheringNode> gathering;

@@ -291,6 +291,43 @@ TEST(Parallel, PlacementIsLogged) {
     EXPECT_TRUE(has(part)) << part;
 }
 
+// What needs the norm of a parameter, or a product by it, updates it where it is whole: on one replica, each of which has its share.
+TEST(Parallel, WholeParametersHaveOwners) {
+  const auto optimizer = [](const char* name) {
+    OptimizerOptions o = optimizer_defaults(name);
+    if (std::string_view(name) == "sgd") o.clip_parameter_norm = 0.02;
+    return o;
+  };
+  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{{2, "zero=1"}, {3, "zero=3"}})
+    for (const char* name : {"sgd", "lamb", "lars", "muon", "adafactor"}) {
+      SCOPED_TRACE(concat(name, ' ', parallel));
+      CompileOptions one = options_for(8, {1}), many = shared_by(devices, parallel);
+      one.optimizer = many.optimizer = optimizer(name);
+      Trained alone = train(transformer, one, 8, 0.02), shared = train(transformer, many, 8, 0.02);
+      for (Trained* t : {&alone, &shared}) std::ranges::sort(t->replicas[0], {}, &NamedTensor::name);  // the first device's own come first
+      expect_close(shared, alone);
+      std::vector<std::int64_t> owned(devices);
+      std::int64_t all = 0;
+      for (const PlanParameter& p : shared.plan.parameters)
+        if (p.role == ValueRole::plain && p.parts.size() == 1) {
+          owned[at(p.parts[0].device)] += p.type.shape.elements();
+          all += p.type.shape.elements();
+        }
+      EXPECT_GT(all, 400);
+      for (const std::int64_t elements : owned) EXPECT_LT(std::abs(elements - all / std::ssize(owned)), 64) << "of " << all;
+      if (std::string_view(name) == "lamb") {
+        CompileOptions layers = shared_by(4, "data=2,tensor=2,zero=1");
+        layers.optimizer = optimizer(name);
+        try {
+          plan_of(transformer, layers);
+          FAIL() << "a layer lies in parts";
+        } catch (const Error& e) {
+          EXPECT_NE(std::string(e.what()).find("optimizer lamb needs the norm of 'q"), std::string::npos) << e.what();
+        }
+      }
+    }
+}
+
 // Where one replica has all samples, the others have none to update parts by.
 TEST(Parallel, OneReplicaThatWorksKeepsWholeParameters) {
   CompileOptions o = shared_by(3, "zero=1");
