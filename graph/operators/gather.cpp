@@ -178,7 +178,11 @@ ValueId of_own_rows(PartsContext& c, const OwnRows& rows, ValueId y, int axis, P
 void pick_own_rows(PartsContext& c) {
   const int axis = static_cast<int>(c.node.attributes.integer("axis"));
   const Part part = c.part(0);
-  if (!part.is_split() || part.axis != axis || part.outer != 1 || c.part(1) != Part{}) return;
+  if (!part.is_split() || part.axis != axis || part.outer != 1 || c.part(1).is_split()) return;
+  if (c.part(1) != Part{}) {  // each device picks by indices of its own
+    c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], {}, c.mesh);
+    return;
+  }
   const OwnRows rows = own_rows(c, c.node.inputs[1], c.shape(c.node.inputs[0])[axis], part);
   const ValueId y = c.emit_as({Spread::own}, c.node.outputs[0], "Gather", {c.node.inputs[0], rows.indices}, c.node.attributes);
   c.results = {of_own_rows(c, rows, y, axis, {Spread::partial})};

@@ -124,8 +124,13 @@ SplitClasses split_classes(PartsContext& c) {
   return {scores, c.devices.known(concat("largest, ", key)), c.devices.known(concat("numbers, ", key))};
 }
 
-bool are_classes_split(const Part& scores, const TensorType& labels) {
-  return scores.is_split() && scores.axis == 1 && scores.outer == 1 && !is_float(labels.dtype);
+// Whether the classes are split, beside whole indices of them. Beside other labels the scores are gathered.
+bool are_classes_split(PartsContext& c) {
+  const Part scores = c.part(0);
+  if (!scores.is_split() || scores.axis != 1 || scores.outer != 1 || is_float(c.type(c.node.inputs[1]).dtype)) return false;
+  if (c.part(1) == Part{}) return true;
+  c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], {}, c.mesh);
+  return false;
 }
 
 // Of classes that are split no device has all scores of a row. What all have to know of it is four numbers: the largest score m,
@@ -133,8 +138,8 @@ bool are_classes_split(const Part& scores, const TensorType& labels) {
 //   loss = scale · Σ (log Σ e^(x − m) − (x[label] − m)),  dx = scale · (e^(x − m) / Σ e^(x − m) − 1 at the label)
 // and NaN in rows whose label is no class. Source: Shoeybi et al., "Megatron-LM", 2019 (cross entropy of split logits).
 void sum_over_classes(PartsContext& c) {
+  if (!are_classes_split(c)) return;
   const Part part = c.part(0);
-  if (!are_classes_split(part, c.type(c.node.inputs[1])) || c.part(1) != Part{}) return;
   const ValueId x = c.node.inputs[0], labels = c.node.inputs[1], loss = c.node.outputs[0], dx = c.node.outputs[1];
   const auto [scores, largest, classes] = split_classes(c);
   const TensorType type = c.type(scores);
@@ -178,9 +183,9 @@ void sum_over_classes(PartsContext& c) {
 
 // The first of the classes with the largest score is the label: each device tells the first of its own.
 void count_over_classes(PartsContext& c) {
+  if (!are_classes_split(c)) return;
   const Part part = c.part(0);
   const ValueId x = c.node.inputs[0], labels = c.node.inputs[1], count = c.node.outputs[0];
-  if (!are_classes_split(part, c.type(labels)) || c.part(1) != Part{}) return;
   const auto [scores, largest, classes] = split_classes(c);
   const std::int64_t n = c.shape(x)[0];
   const Attributes as_number{{"to", static_cast<std::int64_t>(DType::float32)}}, by_row{{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}};

@@ -63,16 +63,6 @@ void run_rule(PlaceContext& c) {
 
 NodePlacement place_node(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh) {
   NodePlacement placed{.inputs = {operands.begin(), operands.end()}};
-  // One device has all of what is not whole everywhere, and computes alone; what it updates stays where it is.
-  const auto is_owned = [&](const Part& p) { return !p.sizes.empty() && mesh.as(p).one_has_all(); };
-  if (const auto owned = std::ranges::find_if(operands, is_owned); owned != operands.end()) {
-    const auto beside = [&](const Part& p) { return p == Part{} || p.sizes == owned->sizes; };
-    if (std::ranges::all_of(operands, beside)) {
-      const Part alone{.spread = Spread::own, .sizes = owned->sizes};
-      placed.outputs.assign(node.outputs.size(), node.op->in_place.empty() ? alone : *owned);
-      return placed;
-    }
-  }
   bool any_partial = false, any_own = false, any_split = false;
   for (const Part& p : operands) {
     any_partial = any_partial || p.spread == Spread::partial;
