@@ -23,6 +23,16 @@ class PlacedNodes {
   ValueId addend(std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
     return emit(addends_, op, std::move(in), std::move(a));
   }
+  // Of addends, one axis of the mesh after the other.
+  ValueId sum(ValueId addends) {
+    Placement now = addends_;
+    for (Part& part : now.parts)
+      if (part.spread == Spread::partial) {
+        part = {};
+        addends = emit(now, "AllReduce", {addends}, {});
+      }
+    return addends;
+  }
   ValueId whole(std::string_view op, std::vector<ValueId> in, Attributes a = {}) { return emit(whole_, op, std::move(in), std::move(a)); }
 
  private:
@@ -65,7 +75,7 @@ ValueId measured(Graph& graph, std::span<const SummedGradient> gradients, ValueI
     const ValueId own = parts.addend("ReduceSum", {each}, {{"axes", all_axes(graph[g].type.shape)}, {"keepdims", std::int64_t{0}}});
     all = all.present() ? b.addend("Add", {all, own}) : own;
   }
-  all = b.whole("AllReduce", {all});
+  all = b.sum(all);
   return measure == PartsMeasure::norm ? b.whole("Sqrt", {all}) : all;
 }
 
@@ -76,14 +86,15 @@ bool is_in_parts(const Value& value) { return std::ranges::any_of(value.placemen
 std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
                                               PartsMeasure measure) {
   std::vector<SummedGradient> list;
-  std::map<std::pair<int, std::size_t>, std::vector<SummedGradient>> in_parts;  // by group, and axis of its mesh
+  std::map<std::pair<int, std::vector<bool>>, std::vector<SummedGradient>> in_parts;  // by group, and axes of its mesh
   for (const SummedGradient& g : gradients) {
     const Placement& p = graph[g.gradient].placement;
-    const auto split = std::ranges::find_if(p.parts, &Part::is_split);
-    if (split == p.parts.end())
-      list.push_back(g);
+    std::vector<bool> split;
+    for (const Part& part : p.parts) split.push_back(part.is_split());
+    if (is_in_parts(graph[g.gradient]))
+      in_parts[{p.group, std::move(split)}].push_back(g);
     else
-      in_parts[{p.group, static_cast<std::size_t>(split - p.parts.begin())}].push_back(g);
+      list.push_back(g);
   }
   for (const auto& [along, parts] : in_parts) {
     const bool summed = parts[0].sum.present();

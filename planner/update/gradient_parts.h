@@ -19,7 +19,7 @@ enum class PartsMeasure {
   norm,    // that of all of them together
   finite,  // 0 where all of them are finite, else NaN
 };
-// The gradients that are whole, and one measure of those that are in parts along each axis of a mesh. `scalars`: those of the step, by
+// The gradients that are whole, and one measure of those that are in parts along the same axes of a mesh. `scalars`: those of the step, by
 // which a sum counts or not.
 std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
                                               PartsMeasure measure);
