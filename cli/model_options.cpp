@@ -84,6 +84,13 @@ WeightOptions weight_options(const Arguments& a) {
 
 namespace {
 
+// Who gives a number of replicas means the devices that have samples.
+void read_home(const std::string& device, CompileOptions& plan) {
+  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
+  plan.parallel.weights_on = add_device(plan.devices, device);
+  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+}
+
 ModelOptions model_options(const Arguments& a, bool trains) {
   ModelOptions o;
   o.plan.precision = a[device_flags.precision];
@@ -91,7 +98,10 @@ ModelOptions model_options(const Arguments& a, bool trains) {
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
   o.plan.parallel = a[device_flags.parallel];
   o.plan.memory.most = a[device_flags.device_memory];
-  if (trains) o.plan.parallel.splits = a[placement_flags.split];
+  if (trains) {
+    o.plan.parallel.splits = a[placement_flags.split];
+    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) read_home(home, o.plan);
+  }
   o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);
   o.batch_axes = a[device_flags.batch_axis];

@@ -87,6 +87,7 @@ struct Parallelism {
     bool operator==(const Split&) const = default;
   };
   std::vector<Split> splits{};
+  int weights_on = -1;  // the device, as an index into CompileOptions::devices, on which trained parameters and states live; -1: on each
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -100,6 +101,8 @@ struct PlacementRequest {
   // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
   std::optional<std::size_t> layers_along{}, parameters_along{};
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
+  // The position along `parameters_along` that holds all of every parameter; absent: each holds a part.
+  std::optional<std::size_t> home{};
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.

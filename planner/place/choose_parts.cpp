@@ -273,10 +273,19 @@ std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis&
   return std::nullopt;
 }
 
+// All of it on the device at that position.
+Part all_on(std::size_t position, const MeshAxis& mesh) {
+  Part all = Part::split(0);
+  all.sizes.assign(mesh.sizes.size(), 0);
+  all.sizes[position] = 1;
+  return all;
+}
+bool can_be_owned(const Value& v) { return v.type.shape.rank() > 0 && v.type.shape.elements() > 0; }
+
 // The largest first, each to the device that has least. Where a device has no samples all keep all.
 ChosenParts owners(const Graph& graph, std::vector<int> parameters, const MeshAxis& mesh) {
   const auto elements = [&](int id) { return graph.values[at(id)].type.shape.elements(); };
-  std::erase_if(parameters, [&](int id) { return graph.values[at(id)].type.shape.rank() == 0 || elements(id) == 0; });
+  std::erase_if(parameters, [&](int id) { return !can_be_owned(graph.values[at(id)]); });
   std::ranges::stable_sort(parameters, std::greater(), elements);
   std::vector<std::int64_t> has(mesh.sizes.size());
   ChosenParts chosen;
@@ -284,10 +293,7 @@ ChosenParts owners(const Graph& graph, std::vector<int> parameters, const MeshAx
   for (const int id : parameters) {
     const auto least = std::ranges::min_element(has);
     *least += elements(id);
-    Part all = Part::split(0);
-    all.sizes.assign(has.size(), 0);
-    all.sizes[static_cast<std::size_t>(least - has.begin())] = 1;
-    chosen.emplace(id, std::move(all));
+    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), mesh));
   }
   return chosen;
 }
@@ -314,6 +320,14 @@ ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const 
       chosen.emplace(id, *part);
   }
   for (auto& [id, part] : owners(graph, std::move(owned), mesh)) chosen.emplace(id, std::move(part));
+  return chosen;
+}
+
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home) {
+  ChosenParts chosen;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (const Value& v = graph.values[i]; is_weight(v) && v.trainable && can_be_owned(v))
+      chosen.emplace(static_cast<int>(i), all_on(home, mesh));
   return chosen;
 }
 

@@ -24,4 +24,7 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
                                 const OptimizerOptions& optimizer);
 
+// Every parameter that is trained and has an axis lies whole on the device at that position of the mesh, and the others have nothing of it.
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home);
+
 }  // namespace tandem

@@ -146,6 +146,11 @@ std::string to_string(const Parallelism& p) {
 
 PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   const Parallelism parallel = resolved(o.parallel, o.devices.size());
+  if (parallel.weights_on >= static_cast<int>(o.devices.size()))
+    fail(ExitCode::usage, option("weights_on"), ": device ", parallel.weights_on, ", there are ", o.devices.size());
+  if (parallel.weights_on >= 0 && (parallel.tensor > 1 || parallel.zero > 0))
+    fail(ExitCode::usage, option("weights_on"), " goes with data parallelism alone, not with ", option("parallel"), ' ',
+         to_string(parallel));
   PlacementRequest request;
   if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, o));
   if (request.groups.empty()) request.groups = {{.name = "all", .axes = {}, .devices = {}}};
@@ -159,6 +164,10 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   const bool one_replica_works = parallel.data > 1 && all.axes[0].one_has_all();
   if (parallel.zero > 0 && parallel.data > 1 && !one_replica_works) request.parameters_along = 0;
   request.gather_again = parallel.zero == 3;
+  if (parallel.weights_on >= 0 && parallel.data > 1) {
+    request.parameters_along = 0;
+    request.home = static_cast<std::size_t>(parallel.weights_on);
+  }
   for (const Parallelism::Split& rule : parallel.splits)
     if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();
   return request;
