@@ -97,7 +97,9 @@ namespace {
 
 // Places of a sample that have a loss each.
 std::int64_t places_of(const Labels& form) {
-  return form.own() || form.of_file() ? 1 : loss_row(form.loss).over == LossOver::elements ? form.scores.elements() : rows_of(form).per_sample;
+  return form.own() || form.of_file()                     ? 1
+         : loss_row(form.loss).over == LossOver::elements ? form.scores.elements()
+                                                          : rows_of(form).per_sample;
 }
 
 bool has_class_indices(const Labels& form) { return form.sample && form.sample->dtype == DType::int64 && form.classes > 0; }

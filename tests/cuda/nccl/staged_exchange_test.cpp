@@ -1,5 +1,5 @@
-// Every kind of exchange between GPUs and devices whose memory is the host's: the GPUs copy what they give and get. Over the stand-in for the
-// CUDA runtime.
+// Every kind of exchange between GPUs and devices whose memory is the host's: the GPUs copy what they give and get. Over the stand-in for
+// the CUDA runtime.
 #include "kernels/cuda/collectives/staged_exchange.h"
 
 #include <gtest/gtest.h>
