@@ -59,6 +59,7 @@ inline constexpr DeviceFlags device_flags;
 // Of commands that train or plan; those that evaluate have another --split, and parameters lie as training left them.
 struct PlacementFlags : FlagGroup {
   Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
+  Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
 };
 inline constexpr PlacementFlags placement_flags;
 

@@ -15,7 +15,7 @@
 #include "cli/rank_flags.h"
 #include "cli/tune_options.h"
 #include "cli/weight_flags.h"
-#include "trainer/input_options.h"
+#include "trainer/template/input_options.h"
 
 namespace tandem {
 namespace {
@@ -85,6 +85,13 @@ WeightOptions weight_options(const Arguments& a) {
 
 namespace {
 
+// Who gives a number of replicas means the devices that have samples.
+void read_home(const std::string& device, CompileOptions& plan) {
+  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
+  plan.parallel.weights_on = add_device(plan.devices, device);
+  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+}
+
 // That share the devices; of a dry run those that there will be.
 int ranks_of(const Arguments& a, const World* world) {
   return world ? world->ranks() : static_cast<int>(a[rank_flags.processes].value_or(1));
@@ -98,7 +105,10 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   o.plan.parallel = a[device_flags.parallel];
   o.plan.parallel.places = parse_place(a[device_flags.place], o.plan.devices, ranks);
   o.plan.memory.most = a[device_flags.device_memory];
-  if (trains) o.plan.parallel.splits = a[placement_flags.split];
+  if (trains) {
+    o.plan.parallel.splits = a[placement_flags.split];
+    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) read_home(home, o.plan);
+  }
   o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);
   o.batch_axes = a[device_flags.batch_axis];

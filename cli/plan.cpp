@@ -97,7 +97,7 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
     smaller.plan.passes.on_placement = {};
     for (const auto& [dim, all] : options.buckets) smaller.dims[dim] = all[b];
     std::int64_t most = 0;
-    for (const DevicePlan& device : model.make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());
+    for (const DevicePlan& device : model.source().make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());
     text += concat("; ", name, '=', sizes[b], " takes ", text_of_bytes(most), " of the fullest device");
   }
   return text;
@@ -106,8 +106,8 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
 // The model with the placement that it was planned with.
 int annotate(const Invocation& call, const Model& model, const ModelOptions& options, const BackendSet& backends) {
   const std::string file = call.arguments[plan_flags.output];
-  const DeviceConfiguration c = model.configuration_of(model.make_plan(options, backends.all()), options);
-  model.file().write(file, {}, {.configuration = c});
+  const DeviceConfiguration c = model.source().configuration_of(model.source().make_plan(options, backends.all()), options);
+  model.source().file().write(file, {}, {.configuration = c});
   call.say(concat("device configuration '", c.name, "' of ", c.devices, c.devices == 1 ? " device: " : " devices: ", c.tensors.size(),
                   " tensors and ", c.nodes.size(), " nodes are placed"));
   return 0;
@@ -147,13 +147,13 @@ int run(const Invocation& asked_call) {
   if (a[plan_flags.annotate]) return annotate(call, model, options, backends);
   std::string text;
   if (chosen) {
-    const Plan plan = model.make_plan(options, backends.all());
+    const Plan plan = model.source().make_plan(options, backends.all());
     for (const std::string& warning : plan.warnings)
       if (format != "text" && format != "summary") call.say("warning: " + warning);
     if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
     text = chosen->write(plan);
   } else {
-    text = model.training_graph(options);
+    text = model.source().training_graph(options);
   }
   if (!a[plan_flags.output].empty())
     write_atomically(a[plan_flags.output], text);

@@ -88,6 +88,7 @@ struct Parallelism {
     bool operator==(const Split&) const = default;
   };
   std::vector<Split> splits{};
+  int weights_on = -1;  // the device, as an index into CompileOptions::devices, on which trained parameters and states live; -1: on each
   // Nodes and parameters that the pattern names, or that belong to a module that it names, are put on these devices. The first such rule
   // counts; what no rule names lies with its operands (planner/place/by_rules.h). Mesh and factors are then those of each such group.
   struct Place {
@@ -112,6 +113,8 @@ struct PlacementRequest {
   // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
   std::optional<std::size_t> layers_along{}, parameters_along{};
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
+  // The position along `parameters_along` that holds all of every parameter; absent: each holds a part.
+  std::optional<std::size_t> home{};
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.

@@ -159,6 +159,18 @@ std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const Wo
   return own;
 }
 
+int add_device(std::vector<DeviceSpec>& devices, std::string_view text) {
+  std::vector<DeviceSpec> one = parse_devices(text);
+  if (one.size() != 1) fail(ExitCode::usage, option("weights_on"), " '", text, "', expected one device");
+  const auto same = [&](const DeviceSpec& d) { return d.id == one[0].id && d.logical == one[0].logical; };
+  const auto found = std::find_if(devices.begin(), devices.end(), same);
+  const auto index = static_cast<int>(found - devices.begin());
+  if (found != devices.end()) return index;
+  one[0].weight = 0;
+  devices.push_back(one[0]);
+  return index;
+}
+
 std::string to_string(const std::vector<DeviceSpec>& devices) {
   std::string text;
   for (const DeviceSpec& d : devices) text += (text.empty() ? "" : ", ") + to_string(d.id);

@@ -18,6 +18,8 @@ std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view
 // Those of this process, of several ranks (null: of the only one). Fails (usage) where one is there twice: other ranks may
 // have devices of the same numbers on other machines.
 std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const World* world);
+// The index of a device in the list. One that is not there is appended and has no samples. Fails (usage) where the text is not one device.
+int add_device(std::vector<DeviceSpec>& devices, std::string_view text);
 std::string to_string(const std::vector<DeviceSpec>& devices);  // "cpu:0, cpu:1"
 
 // The accelerators that are here.

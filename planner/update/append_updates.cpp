@@ -84,15 +84,14 @@ void emit(Graph& graph, const UpdateRule& rule, Attributes attributes, ValueId s
                  outputs);
 }
 
-// Norms of single parameters are those of whole ones.
-void check_whole(const Graph& graph, const UpdateRule& rule, const OptimizerOptions& o, const Update& update) {
-  const std::string what = o.clip_parameter_norm > 0                 ? option("clip_parameter_norm")
-                           : rule.kind == UpdateKind::lamb           ? "optimizer lamb"
-                           : rule.kind == UpdateKind::lars           ? "optimizer lars"
-                           : is_composed(graph[update.parameter], o) ? "the optimizer"
-                                                                     : "";
-  if (!what.empty() && is_in_parts(graph[update.parameter]))
-    fail(ExitCode::usage, what, " needs the norm of '", graph[update.parameter].name, "', of which each device has a part");
+// Norms of single parameters are those of whole ones: of one that is shared out some device has all.
+void check_whole(const Graph& graph, const OptimizerOptions& o, const Update& update) {
+  const Value& parameter = graph[update.parameter];
+  const std::string what = reads_whole(parameter, o);
+  for (std::size_t a = 0; a < parameter.placement.parts.size() && !what.empty(); ++a)
+    if (const Part& part = parameter.placement.parts[a];
+        part.is_split() && !graph.groups[at(parameter.placement.group)].axes[a].as(part).one_has_all())
+      fail(ExitCode::usage, what, " needs the norm of '", parameter.name, "', of which each device has a part");
 }
 
 // Each gradient, its sum behind it; by group of devices.
@@ -115,7 +114,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   notes.insert(notes.end(), lines.begin(), lines.end());
   std::vector<Update> updates = take_gradients(graph);
   for (Update& u : updates) {
-    check_whole(graph, rule, o.optimizer, u);
+    check_whole(graph, o.optimizer, u);
     add_states(graph, rule, is_composed(graph[u.parameter], o.optimizer), u);
   }
   const ValueId given = GraphBuilder(graph, "update", {})

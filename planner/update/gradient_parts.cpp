@@ -23,6 +23,16 @@ class PlacedNodes {
   ValueId addend(std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
     return emit(addends_, op, std::move(in), std::move(a));
   }
+  // Of addends, one axis of the mesh after the other.
+  ValueId sum(ValueId addends) {
+    Placement now = addends_;
+    for (Part& part : now.parts)
+      if (part.spread == Spread::partial) {
+        part = {};
+        addends = emit(now, "AllReduce", {addends}, {});
+      }
+    return addends;
+  }
   ValueId whole(std::string_view op, std::vector<ValueId> in, Attributes a = {}) { return emit(whole_, op, std::move(in), std::move(a)); }
 
  private:
@@ -66,17 +76,18 @@ ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId
     const ValueId own = parts.addend("ReduceSum", {each}, {{"axes", all_axes(graph[g].type.shape)}, {"keepdims", std::int64_t{0}}});
     all = all.present() ? b.addend("Add", {all, own}) : own;
   }
-  return is_in_parts(graph[gradients[0].gradient]) ? b.whole("AllReduce", {all}) : all;
+  return b.sum(all);
 }
 
-// By group, and axis of its mesh along which they are in parts; -1: whole.
-using ByPlace = std::map<std::pair<int, int>, std::vector<SummedGradient>>;
+// By group, and axes of its mesh along which they are in parts.
+using ByPlace = std::map<std::pair<int, std::vector<bool>>, std::vector<SummedGradient>>;
 ByPlace by_place(const Graph& graph, std::span<const SummedGradient> gradients) {
   ByPlace places;
   for (const SummedGradient& g : gradients) {
     const Placement& p = graph[g.gradient].placement;
-    const auto split = std::ranges::find_if(p.parts, &Part::is_split);
-    places[{p.group, split == p.parts.end() ? -1 : static_cast<int>(split - p.parts.begin())}].push_back(g);
+    std::vector<bool> split;
+    for (const Part& part : p.parts) split.push_back(part.is_split());
+    places[{p.group, std::move(split)}].push_back(g);
   }
   return places;
 }
@@ -111,7 +122,7 @@ std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::sp
   std::vector<std::vector<SummedGradient>> seen(std::max<std::size_t>(1, graph.groups.size()));
   if (seen.size() == 1) {
     for (const auto& [place, some] : places)
-      if (place.second < 0)
+      if (std::ranges::count(place.second, true) == 0)
         seen[0].insert(seen[0].end(), some.begin(), some.end());
       else
         seen[0].push_back(measured(graph, squares(graph, some, scalars, measure), measure, summed));

@@ -34,9 +34,8 @@ enum class PartsMeasure {
   finite,  // 0 where all of them are finite, else NaN
 };
 // What stands for all gradients, by group of devices. Of one group: the gradients that are whole, and one measure of those that are in
-// parts
-// along each axis of a mesh. Of several, in each of which there are some: one measure of all, the same on every device. `scalars`: those of
-// the step, by which a sum counts or not.
+// parts along the same axes of a mesh. Of several, in each of which there are some: one measure of all, the same on every device.
+// `scalars`: those of the step, by which a sum counts or not.
 std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
                                                            PartsMeasure measure);
 // The value on the devices of another group, where it is not there.

@@ -44,7 +44,8 @@ TEST(PlansOfARun, AreThoseThatPlanShows) {
       run_tandem(words("train MODELS/mlp.onnx --data random,samples=4 --optimizer adam --steps 1 --export-training-info "
                        "--no-autotune --init he-normal --output TMP/own.onnx " + batch, folder.text()));
   ASSERT_EQ(made.code, 0) << made.err;
-  for (const std::string options : {"", "--optimizer sgd ", "--loss softmax-cross-entropy ", "--optimizer lion --loss mse --dense-labels "}) {
+  for (const std::string options :
+       {"", "--optimizer sgd ", "--loss softmax-cross-entropy ", "--optimizer lion --loss mse --dense-labels "}) {
     const Outcome plan = run_tandem(words("plan TMP/own.onnx --format summary " + batch + options, folder.text())),
                   dry = run_tandem(words("train TMP/own.onnx --dry-run --data random,samples=4 --quiet " + batch + options, folder.text()));
     EXPECT_EQ(plan.code, 0) << plan.err;

@@ -1,4 +1,4 @@
-// The loss of a model that gives one number for each sample or place, where nobody chose one: softmax-cross-entropy, which the others
+// The loss of a model that gives one number for each sample or place, where nobody chose one: softmax-cross-entropy, which the others_
 // get, would be 0 whatever the model gives.
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,8 @@
 
 #include "base/option.h"
 #include "planner/loss/labels.h"
-#include "trainer/model_state.h"
+#include "trainer/template/forms.h"
+#include "trainer/template/model_template.h"
 
 namespace tandem {
 namespace {
@@ -49,13 +50,13 @@ std::string without_labels(const std::string& loss) {
 
 }  // namespace
 
-std::string Model::assume_loss(ModelOptions& o) const {
+std::string ModelTemplate::assume_loss(ModelOptions& o) const {
   std::string loss;
   try {
-    loss = loss_of_one_number(state_->source_with_losses(in_bucket(o)), o.plan);
+    loss = loss_of_one_number(graphs_with_losses(in_bucket(o)), o.plan);
   } catch (const Error&) {
     if (o.plan.mode != PlanMode::training) return "";  // what only predicts may have no loss
-    state_->losses_for(o);                              // says it better
+    losses_for(o);                              // says it better
     throw;
   }
   o.plan.loss.assumed = !loss.empty();
@@ -64,7 +65,7 @@ std::string Model::assume_loss(ModelOptions& o) const {
   return without_labels(loss);
 }
 
-std::string Model::assume_loss(ModelOptions& o, const Dataset& data) const {
+std::string ModelTemplate::assume_loss(ModelOptions& o, const Dataset& data) const {
   if (!o.plan.loss.assumed) return "";
   const auto fields = data.fields();
   const auto label = std::find_if(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::label; });

@@ -1,4 +1,4 @@
-#include "trainer/teacher.h"
+#include "trainer/template/teacher.h"
 
 #include <algorithm>
 

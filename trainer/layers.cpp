@@ -5,7 +5,8 @@
 #include "base/suggest.h"
 #include "graph/operator.h"
 #include "planner/passes/freeze.h"
-#include "trainer/model_state.h"
+#include "trainer/compiled_model.h"
+#include "trainer/model.h"
 
 namespace tandem {
 namespace {
@@ -39,8 +40,8 @@ Json optimizer_of(const OptimizerOptions& o) {
 }  // namespace
 
 Layer Model::get_layer(const std::string& name) const {
-  const State& s = *state_;
-  const Graph graph = s.file.graph(import_options(s.options, 1, true));
+  const CompiledModel& s = *compiled_;
+  const Graph graph = s.source.file().graph(import_options(s.options, 1, true));
   Layer layer{.name = name, .nodes = {}, .operators = {}, .outputs = {}, .weights = {}};
   std::set<std::string> weights;
   std::set<ValueId> made;
@@ -69,7 +70,7 @@ Layer Model::get_layer(const std::string& name) const {
     made.insert(node.outputs.begin(), node.outputs.end());
   }
   if (layer.nodes.empty())
-    fail(ExitCode::usage, "model '", s.file.name(), "' has no node, value or module '", name, "'", suggestion(name, names));
+    fail(ExitCode::usage, "model '", s.source.file().name(), "' has no node, value or module '", name, "'", suggestion(name, names));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     for (const ValueId in : graph.nodes[i].inputs)
       if (!inside[i] && in.present() && made.contains(in)) {
@@ -91,12 +92,12 @@ Layer Model::get_layer(const std::string& name) const {
 }
 
 Json Model::get_config() const {
-  const State& s = *state_;
+  const CompiledModel& s = *compiled_;
   const CompileOptions& plan = s.options.plan;
   s.running();
-  const Graph graph = s.file.graph(import_options(s.options, plan.batch, plan.mode == PlanMode::training));
+  const Graph graph = s.source.file().graph(import_options(s.options, plan.batch, plan.mode == PlanMode::training));
   std::vector<std::string> warnings;
-  const Graph frozen = freeze(graph, s.plan_options(s.options), warnings);
+  const Graph frozen = freeze(graph, s.source.plan_options(s.options), warnings);
   Json::Array inputs, outputs, layers, devices;
   for (const ValueId in : graph.inputs) inputs.push_back(Json::Object{{"name", graph[in].name}, {"type", to_string(graph[in].type)}});
   for (const ValueId out : graph.outputs) outputs.push_back(Json::Object{{"name", graph[out].name}, {"type", to_string(graph[out].type)}});
@@ -115,7 +116,7 @@ Json Model::get_config() const {
                                   {"trained", std::move(trained)}});
   }
   for (const DeviceSpec& d : plan.devices) devices.push_back(to_string(d.id));
-  Json::Object config{{"model", s.file.name()},
+  Json::Object config{{"model", s.source.file().name()},
                       {"inputs", std::move(inputs)},
                       {"outputs", std::move(outputs)},
                       {"mode", plan.mode == PlanMode::training ? "training" : "inference"},
@@ -126,7 +127,7 @@ Json Model::get_config() const {
                       {"devices", std::move(devices)},
                       {"layers", std::move(layers)}};
   if (plan.mode == PlanMode::training) config.emplace_back("optimizer", optimizer_of(plan.optimizer));
-  if (!s.fitted.is_null()) config.emplace_back("fit", s.fitted);
+  if (!s.last.options.is_null()) config.emplace_back("fit", s.last.options);
   return config;
 }
 

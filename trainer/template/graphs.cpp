@@ -8,8 +8,10 @@
 #include "importer/build/drop_unread.h"
 #include "planner/loss/loss_value.h"
 #include "planner/loss/losses.h"
-#include "trainer/model_state.h"
-#include "trainer/teacher.h"
+#include "trainer/template/forms.h"
+#include "trainer/template/graph_file.h"
+#include "trainer/template/model_template.h"
+#include "trainer/template/teacher.h"
 
 namespace tandem {
 namespace {
@@ -52,33 +54,6 @@ ValueId value_named(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-std::size_t bucket_count(const ModelOptions& o) { return o.buckets.empty() ? 1 : o.buckets.begin()->second.size(); }
-
-std::map<std::string, std::int64_t> dims_of(const ModelOptions& o, std::size_t bucket) {
-  std::map<std::string, std::int64_t> dims = o.dims;
-  for (const auto& [name, sizes] : o.buckets) dims[name] = sizes.at(sizes.size() - 1 - bucket);
-  return dims;
-}
-
-ModelOptions in_bucket(ModelOptions o, std::size_t bucket) {
-  o.dims = dims_of(o, bucket);
-  o.buckets.clear();
-  return o;
-}
-
-ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool training) {
-  ImportOptions import{.batch = batch,
-                       .dims = dims_of(o),
-                       .constants = o.constants,
-                       .training = training,
-                       .max_loop_iterations = o.max_loop_iterations,
-                       .unbiased_variance = o.unbiased_variance,
-                       .batch_axes = o.batch_axes,
-                       .one_sample = o.plan.batch == 1};  // a run's last batch of one is no other reading of the file
-  import.constants.insert(o.data_constants.begin(), o.data_constants.end());
-  return import;
-}
-
 Graph without_unneeded_inputs(Graph graph, const CompileOptions* losses) {
   std::vector<ValueId> roots(graph.outputs.begin(), graph.outputs.end());
   if (losses) try {
@@ -108,12 +83,12 @@ Graph without_unneeded_inputs(Graph graph, const CompileOptions* losses) {
   return graph;
 }
 
-const ModelFile& Model::State::other_file(const std::string& path) const {
-  const auto known = others.find(path);
-  return known != others.end() ? known->second : others.emplace(path, ModelFile::read(path)).first->second;
+const ModelFile& ModelTemplate::other_file(const std::string& path) const {
+  const auto known = others_.find(path);
+  return known != others_.end() ? known->second : others_.emplace(path, ModelFile::read(path)).first->second;
 }
 
-std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOptions& o, const Graph& graph) const {
+std::vector<std::optional<GraphFile>> ModelTemplate::loss_files(const ModelOptions& o, const Graph& graph) const {
   std::vector<std::optional<GraphFile>> files;
   for (const LossTerm& term : parse_loss(o.plan.loss.name)) {
     files.emplace_back();
@@ -125,16 +100,16 @@ std::vector<std::optional<GraphFile>> Model::State::loss_files(const ModelOption
   return files;
 }
 
-void Model::State::add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const {
+void ModelTemplate::add_teacher(Graph& graph, const ModelOptions& o, std::int64_t batch) const {
   const std::string path = o.teacher.string();
   const Teacher teacher(path, other_file(path), graph);
   const ValueId student = student_value(graph, o.plan);
   teacher.attach(graph, student, batch, o.dims, std::string(teacher_prefix));
 }
 
-GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
+GraphSource ModelTemplate::graphs_with_losses(const ModelOptions& o) const {
   const std::vector<LossTerm> terms = parse_loss(o.plan.loss.name);
-  return [this, o, terms, plain = plain_source(o)](std::int64_t batch) {
+  return [this, o, terms, plain = plain_graphs(o)](std::int64_t batch) {
     Graph graph = plain(batch);
     const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
     for (std::size_t i = 0; i < files.size(); ++i)
@@ -149,31 +124,31 @@ GraphSource Model::State::source_with_losses(const ModelOptions& o) const {
   };
 }
 
-GraphSource Model::State::source(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
+GraphSource ModelTemplate::graphs(const ModelOptions& o, std::size_t bucket, const std::vector<std::string>& outputs) const {
   const ModelOptions at = in_bucket(o, bucket);
   const std::vector<std::string>& values = outputs.empty() ? at.outputs : outputs;
   const bool trains = at.plan.mode == PlanMode::training && outputs.empty();
   const bool losses = values.empty() && (trains || at.measures);
-  const GraphSource whole = trains ? source_with_losses(at) : plain_source(at, values);
+  const GraphSource whole = trains ? graphs_with_losses(at) : plain_graphs(at, values);
   return [whole, plan = at.plan, losses](std::int64_t batch) { return without_unneeded_inputs(whole(batch), losses ? &plan : nullptr); };
 }
 
-GraphSource Model::State::source(const ModelOptions& o, const PlanKey& key, const Losses& on) const {
-  if (key.evaluation.losses.empty()) return source(o, key.bucket, key.outputs);
+GraphSource ModelTemplate::graphs(const ModelOptions& o, const PlanKey& key, const Losses& on) const {
+  if (key.evaluation.losses.empty()) return graphs(o, key.bucket, key.outputs);
   ModelOptions whole = o;  // of any values that predict() gives
   whole.outputs.clear();
-  return [plain = source(whole, key.bucket), on, outputs = key.evaluation, plan = in_bucket(o, key.bucket).plan](std::int64_t batch) {
+  return [plain = graphs(whole, key.bucket), on, outputs = key.evaluation, plan = in_bucket(o, key.bucket).plan](std::int64_t batch) {
     return evaluating(plain(batch), on, outputs, plan, batch);
   };
 }
 
-GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<std::string>& outputs) const {
+GraphSource ModelTemplate::plain_graphs(const ModelOptions& o, const std::vector<std::string>& outputs) const {
   const bool training = o.plan.mode == PlanMode::training;
   std::vector<std::string> values;
   for (const CompileOptions& one : options_of_losses(o.plan))
     if (!one.loss.on.empty()) values.push_back(one.loss.on);
   return [this, o, training, values, outputs](std::int64_t batch) {
-    Graph graph = file.graph(import_options(o, batch, training));
+    Graph graph = file_.graph(import_options(o, batch, training));
     if (!outputs.empty()) {
       graph.outputs.clear();
       for (const std::string& name : outputs) graph.outputs.push_back(samples_first(graph, value_named(graph, name)));
@@ -195,7 +170,7 @@ GraphSource Model::State::plain_source(const ModelOptions& o, const std::vector<
   };
 }
 
-Losses Model::State::losses_if_any(const ModelOptions& o, std::size_t bucket) const {
+Losses ModelTemplate::losses_if_any(const ModelOptions& o, std::size_t bucket) const {
   try {
     return losses_for(o, bucket);
   } catch (const Error&) {
@@ -204,10 +179,10 @@ Losses Model::State::losses_if_any(const ModelOptions& o, std::size_t bucket) co
   }
 }
 
-Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const {
+Losses ModelTemplate::losses_for(const ModelOptions& o, std::size_t bucket) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
     if (one.loss.on.empty() || !parse_loss(one.loss.name)[0].file.empty()) continue;
-    const Graph graph = source(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
+    const Graph graph = graphs(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
     std::vector<std::string> names;
     const bool own = parse_loss(one.loss.name)[0].loss == "output";  // may be a number of the whole batch
     for (const Value& v : graph.values)
@@ -220,10 +195,10 @@ Losses Model::State::losses_for(const ModelOptions& o, std::size_t bucket) const
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
     fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
   }
-  return tandem::losses_of(source_with_losses(in_bucket(o, bucket)), o.plan);
+  return tandem::losses_of(graphs_with_losses(in_bucket(o, bucket)), o.plan);
 }
 
-void Model::State::check_buckets(const ModelOptions& o) const {
+void ModelTemplate::check_buckets(const ModelOptions& o) const {
   for (const auto& [name, sizes] : o.buckets) {
     if (sizes.size() != bucket_count(o))
       fail(ExitCode::usage, option("dims"), ": '", name, "' has ", sizes.size(), " sizes, '", o.buckets.begin()->first, "' ",
@@ -234,7 +209,7 @@ void Model::State::check_buckets(const ModelOptions& o) const {
   }
   std::map<std::string, Shape> whole;
   for (std::size_t bucket = 0; bucket < bucket_count(o) && bucket_count(o) > 1; ++bucket)
-    for (const Graph graph = source(o, bucket)(o.plan.batch); const Value& v : graph.values) {
+    for (const Graph graph = graphs(o, bucket)(o.plan.batch); const Value& v : graph.values) {
       if (v.kind != ValueKind::parameter) continue;
       const auto [it, added] = whole.emplace(v.name, v.type.shape);
       const auto& [dim, sizes] = *o.buckets.begin();

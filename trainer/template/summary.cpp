@@ -1,4 +1,4 @@
-#include "trainer/summary.h"
+#include "trainer/template/summary.h"
 
 #include <algorithm>
 #include <set>

@@ -4,7 +4,9 @@
 #include "base/option.h"
 #include "base/suggest.h"
 #include "planner/place/configured.h"
-#include "trainer/model_state.h"
+#include "trainer/devices.h"
+#include "trainer/template/forms.h"
+#include "trainer/template/model_template.h"
 
 namespace tandem {
 namespace {
@@ -52,7 +54,7 @@ const DeviceConfiguration* chosen(const std::vector<DeviceConfiguration>& all, c
 
 }  // namespace
 
-std::vector<std::string> Model::fit_placement(ModelOptions& o, const std::string& configuration) const {
+std::vector<std::string> ModelTemplate::fit_placement(ModelOptions& o, const std::string& configuration) const {
   std::vector<std::string> notes;
   if (configuration == "none" || o.plan.placement) return notes;
   const auto devices = std::ssize(o.plan.devices);
@@ -93,7 +95,7 @@ std::vector<std::string> Model::fit_placement(ModelOptions& o, const std::string
   return notes;
 }
 
-DeviceConfiguration Model::configuration_of(const Plan& plan, const ModelOptions& o) const {
+DeviceConfiguration ModelTemplate::configuration_of(const Plan& plan, const ModelOptions& o) const {
   if (o.plan.parallel.zero > 0 && (o.plan.parallel.zero == 3 || !o.plan.parallel.places.empty()))
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("parallel"), " zero=", o.plan.parallel.zero,
          o.plan.parallel.zero == 3 ? "" : concat(" with ", option("place")));

@@ -1,4 +1,4 @@
-#include "trainer/graph_file.h"
+#include "trainer/template/graph_file.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,7 +1,7 @@
-#include "trainer/initialize.h"
+#include "trainer/template/initialize.h"
 
 #include "base/option.h"
-#include "trainer/model_state.h"
+#include "trainer/template/forms.h"
 
 #include <algorithm>
 #include <cmath>

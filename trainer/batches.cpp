@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "trainer/loss_measures.h"
+#include "trainer/model.h"
 
 namespace tandem {
 namespace {
@@ -24,7 +25,7 @@ std::vector<std::byte*> pointers(std::span<const Tensor> tensors, std::span<cons
 }  // namespace
 
 StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
-  State& s = *state_;
+  CompiledModel& s = *compiled_;
   s.running();
   std::int64_t batch = 0;
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
@@ -38,7 +39,7 @@ StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
 }
 
 std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& wanted) {
-  State& s = *state_;
+  CompiledModel& s = *compiled_;
   s.running();
   std::int64_t batch = 0;
   std::vector<std::byte*> list = pointers(inputs, s.inputs(), batch);
@@ -55,9 +56,9 @@ std::vector<Tensor> Model::predict_on_batch(std::span<const Tensor> inputs, cons
 }
 
 Evaluation Model::test_on_batch(std::span<const Tensor> inputs, const std::vector<std::string>& metrics) {
-  State& s = *state_;
+  CompiledModel& s = *compiled_;
   s.running();
-  if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
+  if (s.losses.empty()) s.source.losses_for(s.options);  // says why there is no loss
   std::int64_t batch = 0;
   const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
   const std::size_t plan = s.plan_for({.mode = PlanMode::inference, .batch = batch, .evaluation = evaluation_of(s.losses, metrics)});

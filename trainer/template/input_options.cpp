@@ -1,4 +1,4 @@
-#include "trainer/input_options.h"
+#include "trainer/template/input_options.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// What a Model's functions share: plans as they are needed, and one step of one of them.
-#include "trainer/model_state.h"
+// Plans as they are needed, and one step of one of them.
+#include "trainer/compiled_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,45 +43,12 @@ Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, Com
   return parse_plan(world->broadcast(bytes));
 }
 
-std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets) {
-  std::vector<PlanKey> keys;
-  for (const std::int64_t size : {std::min(batch, samples), samples % batch})
-    for (std::size_t bucket = 0; size > 0 && bucket < buckets; ++bucket) keys.push_back({.batch = size, .bytes = bytes, .bucket = bucket});
-  return keys;
-}
-
-std::vector<PlanKey> keys_of_measuring(std::int64_t samples, std::int64_t batch, bool bytes, const Losses& losses,
-                                       const EvaluationOutputs& evaluation) {
-  std::vector<PlanKey> keys;
-  if (samples == 0) return keys;
-  batch = std::min(batch, samples);
-  keys.push_back({.mode = PlanMode::inference, .batch = batch, .bytes = bytes, .evaluation = evaluation});
-  if (own_loss(losses) && samples % batch > 0)
-    keys.push_back({.mode = PlanMode::inference, .batch = samples % batch, .bytes = bytes, .evaluation = evaluation});
-  return keys;
-}
-
-std::string list_some(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 4;
-  std::string s;
-  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) s += (i ? ", " : "") + names[i];
-  return names.size() > most ? concat(s, ", ... (", names.size(), " in all)") : s;
-}
-
-FeedTarget weights_target() {
-  return {.name = "sample_weights", .sample = {DType::float32, {}}, .label = true, .weight = true};
-}
-
-bool own_loss(const Losses& losses) {
-  return std::any_of(losses.begin(), losses.end(), [](const Labels& l) { return l.own(); });
-}
-
-std::span<const FeedTarget> Model::State::inputs() const {
+std::span<const FeedTarget> CompiledModel::inputs() const {
   const auto labels = std::find_if(targets.begin(), targets.end(), [](const FeedTarget& t) { return t.label; });
   return {targets.begin(), labels};
 }
 
-LoaderOptions::RowsOf Model::State::rows_here() const {
+LoaderOptions::RowsOf CompiledModel::rows_here() const {
   // where devices differ, any may read any rows
   const CompileOptions& o = options.plan;
   if (!options.world || o.placement || o.configuration || o.parallel.tensor != 1 || !o.parallel.places.empty()) return {};
@@ -94,22 +61,22 @@ LoaderOptions::RowsOf Model::State::rows_here() const {
   };
 }
 
-Session& Model::State::running() const {
-  if (!session) fail(ExitCode::usage, "model '", file.name(), "' is not compiled");
+Session& CompiledModel::running() const {
+  if (!session) fail(ExitCode::usage, "model '", source.file().name(), "' is not compiled");
   return *session;
 }
 
-std::size_t Model::State::plan_for(const PlanKey& key) {
+std::size_t CompiledModel::plan_for(const PlanKey& key) {
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  const std::size_t index = running().add(
-      plan_together(options.world, kept_plans, source(options, key, losses), plan_options(options, key), backends, &running().plan(0)));
+  const std::size_t index = running().add(plan_together(options.world, kept_plans, source.graphs(options, key, losses),
+                                                        source.plan_options(options, key), backends, &running().plan(0)));
   plans[key] = index;
   prepare_runner(index, key);
   return index;
 }
 
-void Model::State::prepare_runner(std::size_t index, const PlanKey& key) {
+void CompiledModel::prepare_runner(std::size_t index, const PlanKey& key) {
   const Plan& plan = session->plan(index);
   const std::size_t bucket = key.bucket;
   Runner r{.bucket = bucket};
@@ -136,31 +103,31 @@ void Model::State::prepare_runner(std::size_t index, const PlanKey& key) {
   runners[index] = std::move(r);
 }
 
-void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead, std::int64_t first) {
+void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead, std::int64_t first) {
   StepState state = step_state(rate);
   state.first = first;
   run(plan, inputs, state, ahead);
 }
 
-void Model::State::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
+void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
   const Ahead next = put_inputs(plan, inputs, ahead);
   session->run(plan, runners[plan].inputs, runners[plan].outputs, state, next);
 }
 
-void Model::State::begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
+void CompiledModel::begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
   if (!session->runs_ahead(plan)) return run(plan, inputs, state, ahead);
   const Ahead next = put_inputs(plan, inputs, ahead);
   session->begin(plan, runners[plan].inputs, runners[plan].outputs, state, next);
   ++under_way;
 }
 
-void Model::State::finish() {
+void CompiledModel::finish() {
   if (under_way == 0) return;
   --under_way;
   session->finish();
 }
 
-Ahead Model::State::put_inputs(std::size_t plan, std::span<std::byte* const> inputs, const BatchAhead& ahead) {
+Ahead CompiledModel::put_inputs(std::size_t plan, std::span<std::byte* const> inputs, const BatchAhead& ahead) {
   Runner& r = runners[plan];
   const auto list = [](const Runner& runner, std::span<std::byte* const> from, std::vector<const std::byte*>& to) {
     for (std::size_t i = 0; i < to.size(); ++i)
@@ -176,7 +143,7 @@ Ahead Model::State::put_inputs(std::size_t plan, std::span<std::byte* const> inp
   return next;
 }
 
-StepState Model::State::step_state(double rate) const {
+StepState CompiledModel::step_state(double rate) const {
   const OptimizerOptions& o = options.plan.optimizer;
   return {.learning_rate = rate,
           .step = step + o.steps_before,
@@ -186,7 +153,7 @@ StepState Model::State::step_state(double rate) const {
           .kind = scalars_kind(o)};
 }
 
-void Model::State::start_states() {
+void CompiledModel::start_states() {
   if (options.states.empty()) return;
   std::vector<NamedTensor> given;
   session->gather_parameters();
@@ -200,7 +167,7 @@ void Model::State::start_states() {
   if (!given.empty()) session->set_parameters(share(options.world, std::move(given)), ValueRole::optimizer_state);
 }
 
-std::vector<double> Model::State::weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const {
+std::vector<double> CompiledModel::weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const {
   const Losses& all = bucket_forms[bucket].losses;
   const BatchLabels batch = labels_in(all, targets, inputs, samples);
   std::vector<double> weights;
@@ -209,11 +176,11 @@ std::vector<double> Model::State::weigh(std::span<std::byte* const> inputs, std:
   return weights;
 }
 
-bool Model::State::weighs_alike() const {
+bool CompiledModel::weighs_alike() const {
   return bucket_forms.size() == 1 && std::none_of(losses.begin(), losses.end(), weight_depends_on_data);
 }
 
-StepReport Model::State::report(std::size_t index, double rate) const {
+StepReport CompiledModel::report(std::size_t index, double rate) const {
   const Plan& plan = session->plan(index);
   const Runner& r = runners[index];
   StepReport report{.step = step, .samples = plan.batch, .learning_rate = rate};
@@ -238,74 +205,10 @@ StepReport Model::State::report(std::size_t index, double rate) const {
   return report;
 }
 
-CompileOptions Model::State::plan_options(const ModelOptions& o) const {
-  CompileOptions plan = o.plan;
-  for (const TemplateTensor& t : file.tensors()) plan.trained.tensors.push_back(t.name);
-  freeze_base(file, plan.trained.freeze, plan.trained.unfreeze);
-  if (!plan.parallel.places.empty())
-    for (auto& [node, notes] : file.node_notes()) plan.modules[node] = notes.modules;
-  return plan;
-}
-
-CompileOptions Model::State::plan_options(const ModelOptions& o, const PlanKey& key) const {
-  CompileOptions plan = plan_options(o);
-  plan.mode = key.mode;
-  plan.batch = key.batch;
-  if (!key.bytes) plan.given_bytes.clear();
-  return plan;
-}
-
-Buckets Model::State::buckets_for(Feed& feed) const {
+Buckets CompiledModel::buckets_for(Feed& feed) const {
   std::vector<std::vector<Shape>> shapes;
   for (const BucketForm& form : bucket_forms) shapes.push_back(form.shapes);
   return {feed, std::move(shapes)};
-}
-
-namespace {
-
-// What the last training left word of, or the file; null: nothing, or what is none of ours.
-Json prepared(const Model::State& s, const std::string& key) {
-  const auto own = s.preparation.find(key);
-  const auto given = s.file.metadata().find(concat(metadata_prefix, key));
-  try {
-    if (own != s.preparation.end()) return Json::parse(own->second);
-    if (given != s.file.metadata().end()) return Json::parse(given->second);
-  } catch (const Error&) {
-  }
-  return {};
-}
-
-}  // namespace
-
-void freeze_base(const ModelFile& file, std::vector<std::string>& freeze, std::vector<std::string>& unfreeze) {
-  if (file.adapters().empty()) return;
-  for (const LoraAdapter& adapter : file.adapters())
-    for (const std::string& name : {adapter.a, adapter.b})
-      if (!matches_any(name, freeze)) unfreeze.push_back(name);
-  unfreeze.insert(unfreeze.end(), file.head().begin(), file.head().end());
-  freeze.push_back("*");
-}
-
-std::vector<std::string> Model::State::class_names() const {
-  std::vector<std::string> names;
-  try {
-    const Json list = prepared(*this, "classes");
-    for (const Json& name : list.is_null() ? Json::Array{} : list.array()) names.push_back(from_text(name.text()));
-  } catch (const Error&) {
-    return {};  // others' entry
-  }
-  return names;
-}
-
-std::map<std::string, double> Model::State::means() const {
-  std::map<std::string, double> means;
-  try {
-    const Json object = prepared(*this, "missing");
-    for (const auto& [column, mean] : object.is_null() ? Json::Object{} : object.object()) means[column] = mean.number();
-  } catch (const Error&) {
-    return {};
-  }
-  return means;
 }
 
 }  // namespace tandem
