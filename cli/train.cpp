@@ -9,6 +9,7 @@
 #include "base/spec.h"
 #include "base/units.h"
 #include "cli/choices.h"
+#include "cli/chosen_devices.h"
 #include "cli/command.h"
 #include "cli/data_flags.h"
 #include "cli/device_flags.h"
@@ -241,7 +242,9 @@ int run(const Invocation& call) {
   a.require(data_flags.data);
   if (!a[output_flags.dry_run]) a.require(output_flags.output);
   a[train_flags.grace], a[output_flags.keep];  // read now: a slip is told before anything is done
-  return a[output_flags.dry_run] ? train(call, nullptr) : on_ranks(call, train);
+  if (!a[output_flags.dry_run]) return on_ranks(call, train);
+  const Arguments filled = with_devices(call, a[rank_flags.processes].value_or(1), true);
+  return train({filled, call.streams, call.environment}, nullptr);
 }
 
 }  // namespace

@@ -227,8 +227,7 @@ class Compilation {
           std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
       if (part == graph.parts.end()) continue;
       p.type.shape = part->whole;
-      p.axis = part->axis;
-      p.begin = part->begin;
+      p.ranges = part->ranges;
     }
   }
 

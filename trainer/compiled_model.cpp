@@ -50,7 +50,8 @@ std::span<const FeedTarget> CompiledModel::inputs() const {
 
 LoaderOptions::RowsOf CompiledModel::rows_here() const {
   // where devices differ, any may read any rows
-  if (!options.world || options.plan.placement || options.plan.parallel.tensor != 1) return {};
+  const CompileOptions& o = options.plan;
+  if (!options.world || o.placement || o.configuration || o.parallel.tensor != 1 || !o.parallel.places.empty()) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
   return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {

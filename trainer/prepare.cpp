@@ -85,6 +85,7 @@ class Preparation {
  private:
   // Of what the file says.
   void take_inputs();
+  void take_placement();
   void take_loss() { take_words(of_loss); }
   void take_own_step();
   void assume_loss();
@@ -134,8 +135,9 @@ class Preparation {
 const Preparation::Step Preparation::of_file[] = {
     //                                   train  plan   evaluate predict
     {&Preparation::take_inputs,          true,  true,  true,    true},
+    {&Preparation::take_placement,       true,  true,  true,    true},
     {&Preparation::take_loss,            true,  true,  true,    false},
-    {&Preparation::take_own_step,        true,  false, false,   false},
+    {&Preparation::take_own_step,        true,  true,  false,   false},
     {&Preparation::assume_loss,          true,  true,  true,    true},
     {&Preparation::plan_class_weights,   false, true,  false,   false},
     {&Preparation::check_model,          true,  false, false,   false},
@@ -201,6 +203,11 @@ void Preparation::take_words(std::span<const Word> words) {
     std::ranges::replace(name, '_', '-');
     note(concat(name, " is ", entry->second, ", as the model was trained (", option(word.field), " overrules it", word.more, ")"));
   }
+}
+
+// What the file says of devices.
+void Preparation::take_placement() {
+  for (const std::string& text : source_.fit_placement(o_, asked_.configuration)) note(text);
 }
 
 void Preparation::take_inputs() {

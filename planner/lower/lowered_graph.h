@@ -19,8 +19,7 @@ struct LoweredParameter {
   bool trainable = false;
   ValueRole role = ValueRole::plain;
   std::string of;
-  int axis = -1;     // of the template's tensor, of which this device keeps a part; -1: all of it
-  std::int64_t begin = 0;  // of the part along that axis
+  std::vector<AxisRange> ranges{};  // of the template's tensor, of which this device keeps a part; none: all of it
 
   ParameterKey key() const { return {role, name}; }
 };

@@ -88,7 +88,7 @@ class PlanAssembler {
       std::vector<std::pair<const LoweredParameter*, const Buffer*>> own(plan_.parameters.size());
       const auto keep = [&](const LoweredGraph& program, bool parts) {
         for (const LoweredParameter& p : program.parameters)
-          if (auto& kept = own[index.at(p.key())]; !kept.first && (parts || p.axis < 0)) kept = {&p, &program.buffers[p.buffer]};
+          if (auto& kept = own[index.at(p.key())]; !kept.first && (parts || p.ranges.empty())) kept = {&p, &program.buffers[p.buffer]};
       };
       keep(*replicas_[d].program, true);
       // A device without samples keeps what the others keep whole: another batch may have some for it.
@@ -98,7 +98,7 @@ class PlanAssembler {
         const auto& [parameter, buffer] = own[p];
         if (!parameter) continue;
         auto& end = ends[static_cast<std::size_t>(plan_.parameters[p].arena)];
-        plan_.parameters[p].parts.push_back({static_cast<int>(d), buffer->operand, end, parameter->axis, parameter->begin});
+        plan_.parameters[p].parts.push_back({static_cast<int>(d), buffer->operand, end, parameter->ranges});
         end += buffer->bytes;
       }
     }

@@ -112,19 +112,16 @@ class Cut {
       v.data = Tensor::scalar(static_cast<float>(share * unbiased(count * share))).cast(value.type.dtype);
     }
     if (v.kind == ValueKind::parameter && part) {
-      for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
-        if (!part_of(value, a).is_split()) continue;
-        const auto [axis, each] = template_axis(value.type.shape, value.source, value.template_shape, part_of(value, a).axis);
-        if (axis < 0)
-          fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape,
+      PartOfParameter own{{value.role, value.name}, value.template_shape, {}};
+      for (const AxisRange& range : ranges_of(value)) {
+        const auto [of_template, each] = template_axis(value.type.shape, value.source, value.template_shape, range.axis);
+        if (of_template < 0)
+          fail(ExitCode::usage, "placement: axis ", range.axis, " of parameter '", value.name, "', held as ", value.type.shape,
                ", is none of the template's ", value.template_shape);
-        const Range range = range_of(value, value.type.shape, a);
-        if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(),
-                                           [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
-          fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
-        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin * each});
-        v.template_shape[axis] = range.size * each;
+        own.ranges.push_back({of_template, range.begin * each, range.size * each, range.outer});
       }
+      v.template_shape = *shape_of(value.template_shape, own.ranges);
+      to_.parts.push_back(std::move(own));
       v.data.reset();
     }
     return to_.add_value(std::move(v));
@@ -140,16 +137,24 @@ class Cut {
   int position_along(const Value& v, std::size_t axis) const { return group_of(v).position_along(positions_[at(v.placement.group)], axis); }
   std::int64_t size_along(const Value& v, std::size_t axis) const { return group_of(v).axes[axis].sizes[at(position_along(v, axis))]; }
 
-  // Where this device's part of an axis lies: in each of `outer` runs, the same range.
-  struct Range {
-    std::int64_t outer, begin, size;
-  };
-  Range range_of(const Value& v, const Shape& shape, std::size_t axis) const {
-    const Part& part = v.placement.parts[axis];
-    const MeshAxis mesh = group_of(v).axes[axis].as(part);
+  // Where this device's part along a mesh axis lies in what has that shape.
+  AxisRange range_of(const Value& v, const Shape& shape, std::size_t along) const {
+    const Part& part = v.placement.parts[along];
+    const MeshAxis mesh = group_of(v).axes[along].as(part);
     const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
-    const int position = position_along(v, axis);
-    return {part.outer, mesh.begin(position) * unit, mesh.sizes[at(position)] * unit};
+    const int position = position_along(v, along);
+    return {part.axis, mesh.begin(position) * unit, mesh.sizes[at(position)] * unit, part.outer};
+  }
+  // A device's part of a parameter. Replicas share out what each has by its layers: parts along the last mesh axis are cut first.
+  std::vector<AxisRange> ranges_of(const Value& parameter) const {
+    std::vector<AxisRange> ranges;
+    Shape shape = parameter.type.shape;
+    for (std::size_t a = parameter.placement.parts.size(); a-- > 0;) {
+      if (!part_of(parameter, a).is_split()) continue;
+      const AxisRange& range = ranges.emplace_back(range_of(parameter, shape, a));
+      shape[range.axis] = range.outer * range.size;
+    }
+    return ranges;
   }
 
   Tensor cut_constant(const Value& value) const {
@@ -157,7 +162,7 @@ class Cut {
     GraphBuilder b(scratch, "part", {});
     ValueId v = scratch.add_constant(value.name, *value.data);
     for (std::size_t a = 0; a < value.placement.parts.size(); ++a)
-      if (value.placement.parts[a].is_split()) v = sliced(b, v, value.placement.parts[a].axis, range_of(value, b.shape(v), a));
+      if (value.placement.parts[a].is_split()) v = sliced(b, v, range_of(value, b.shape(v), a));
     for (Node& node : scratch.nodes) {
       FoldContext c{.node = node, .inputs = {*scratch[node.inputs[0]].data}, .outputs = {scratch[node.outputs[0]].type}, .input_types = {}};
       scratch[node.outputs[0]].data = node.op->fold(c)->front();
@@ -165,7 +170,8 @@ class Cut {
     return *scratch[v].data;
   }
 
-  static ValueId sliced(GraphBuilder& b, ValueId v, int axis, const Range& range) {
+  static ValueId sliced(GraphBuilder& b, ValueId v, const AxisRange& range) {
+    const int axis = range.axis;
     const Shape whole = b.shape(v);
     if (range.outer > 1) {
       Shape apart = whole;
@@ -221,8 +227,20 @@ class Cut {
         to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]]
             .type.shape);
     if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
+    if (n.attributes.has("layer")) count_as_whole(n.attributes, whole_[first]);
     to_.nodes.push_back(std::move(n));
     check(to_.nodes.back());
+  }
+
+  // Random numbers of a part are those that the whole has there. Samples are told by the step's state.
+  void count_as_whole(Attributes& attributes, const Value& drawn) const {
+    for (std::size_t a = 0; a < drawn.placement.parts.size(); ++a) {
+      const bool by_samples = group_of(drawn).axes[a].samples && (attributes.has("axis") || attributes.has("inner"));
+      if (!part_of(drawn, a).is_split() || by_samples) continue;
+      if (attributes.has("part")) fail("placement: '", drawn.name, "' is drawn in parts along several axes of the mesh");
+      const AxisRange range = range_of(drawn, drawn.type.shape, a);
+      attributes.set("part", Ints{range.axis, range.begin, drawn.type.shape[range.axis], range.outer});
+    }
   }
 
   // Elements that a device's own statistics are of.
@@ -265,7 +283,7 @@ class Cut {
     GraphBuilder b(to_, node.name, node.origin);
     ValueId v = map_[node.inputs[0]];
     for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
-      if (part_of(to, a).is_split() && !part_of(from, a).is_split()) v = sliced(b, v, part_of(to, a).axis, range_of(to, b.shape(v), a));
+      if (part_of(to, a).is_split() && !part_of(from, a).is_split()) v = sliced(b, v, range_of(to, b.shape(v), a));
     to_[v].placement = to.placement;
     map_[node.outputs[0]] = v;
   }

@@ -169,15 +169,13 @@ struct ParameterPart {
   int device = 0;                  // index into Plan::devices
   Operand operand;                 // shape and layout there
   std::int64_t offset = 0;         // in the parameter's arena
-  int axis = -1;                   // of the template's tensor, that is cut there; -1: all of it
-  std::int64_t begin = 0;          // along that axis; the part is as long as the operand has elements for
+  std::vector<AxisRange> ranges{}; // of the template's tensor; none: all of it
   bool operator==(const ParameterPart&) const = default;
   // Whether another device keeps the same of it: both hold equal bytes.
-  bool alike(const ParameterPart& o) const { return operand == o.operand && axis == o.axis && begin == o.begin; }
+  bool alike(const ParameterPart& o) const { return operand == o.operand && ranges == o.ranges; }
   // Whether another device keeps the same values of it, perhaps in another layout.
-  bool same_range(const ParameterPart& o) const {
-    return axis == o.axis && begin == o.begin && operand.shape.elements() == o.operand.shape.elements();
-  }
+  bool same_ranges(const ParameterPart& o) const { return ranges == o.ranges; }
+  bool is_whole() const { return ranges.empty(); }
 };
 
 // A parameter in the plan: the template's name and shape, and what each device keeps of it. One role has no name twice: the weight

@@ -135,9 +135,15 @@ Json json_of(const HostOutput& output) {
   return o;
 }
 
+Json json_of(const AxisRange& r) {
+  Object o{{"axis", r.axis}, {"begin", r.begin}, {"size", r.size}};
+  if (r.outer > 1) append(o, {{"outer", r.outer}});
+  return o;
+}
+
 Json json_of(const ParameterPart& p) {
   Object o{{"device", p.device}, {"operand", operand_of(p.operand)}, {"offset", p.offset}};
-  if (p.axis >= 0) append(o, {{"axis", p.axis}, {"begin", p.begin}});
+  if (!p.is_whole()) append(o, {{"ranges", list(p.ranges, [](const AxisRange& r) { return json_of(r); })}});
   return o;
 }
 

@@ -7,32 +7,55 @@
 namespace tandem {
 namespace {
 
-// How much of the template's tensor a part is: [begin, end) along its axis; all of it where it is not cut. A breach: end is -1.
-struct Extent {
-  std::int64_t begin = 0, end = -1;
-};
-Extent extent_of(const PlanParameter& p, const ParameterPart& part) {
-  const Shape& whole = p.type.shape;
-  const std::int64_t elements = part.operand.shape.elements();
-  if (part.axis == -1) return elements == whole.elements() ? Extent{0, 1} : Extent{};
-  if (part.axis < 0 || part.axis >= whole.rank() || part.begin < 0) return {};
-  std::int64_t row = 1;  // elements of one index of the axis
-  for (int axis = 0; axis < whole.rank(); ++axis) row *= axis == part.axis ? 1 : whole[axis];
-  if (row == 0 || elements % row != 0 || part.begin > whole[part.axis] || elements / row > whole[part.axis] - part.begin) return {};
-  return {part.begin, part.begin + elements / row};
+// Which indices of each axis of the template's tensor a part has; empty: it is no part of it.
+using Box = std::vector<std::vector<IndexRun>>;
+Box box_of(const PlanParameter& p, const ParameterPart& part) {
+  const std::optional<Shape> shape = shape_of(p.type.shape, part.ranges);
+  if (!shape || shape->elements() != part.operand.shape.elements()) return {};
+  Box box{{{0, 1}}};  // of a scalar, too
+  for (int axis = 0; axis < shape->rank(); ++axis) {
+    std::optional<std::vector<IndexRun>> runs = runs_of(p.type.shape[axis], axis, part.ranges);
+    if (!runs) return {};
+    box.push_back(std::move(*runs));
+  }
+  return box;
 }
 
-// Every element is on some device: on one with all of it, or in parts cut along one axis.
-void check_whole(const PlanParameter& p, const std::string& where, std::vector<Extent> extents, Breaches& breaches) {
-  const int axis = p.parts[0].axis;
-  if (std::any_of(p.parts.begin(), p.parts.end(), [](const ParameterPart& part) { return part.axis == -1; })) return;
-  if (std::any_of(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.axis != axis; }))
-    return breaches.add(where, " is cut along several axes");
-  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  std::int64_t end = 0;
-  for (const Extent& e : extents)
-    if (e.begin <= end) end = std::max(end, e.end);
-  if (end != p.type.shape[axis]) breaches.add(where, " of ", p.type, ": no device keeps index ", end, " of axis ", axis);
+bool meet(const std::vector<IndexRun>& a, const std::vector<IndexRun>& b) {
+  for (std::size_t i = 0, k = 0; i < a.size() && k < b.size(); a[i].end < b[k].end ? ++i : ++k)
+    if (a[i].begin < b[k].end && b[k].begin < a[i].end) return true;
+  return false;
+}
+bool meet(const Box& a, const Box& b) {
+  for (std::size_t axis = 0; axis < a.size(); ++axis)
+    if (!meet(a[axis], b[axis])) return false;
+  return true;
+}
+
+std::string places_of(std::span<const AxisRange> ranges) {
+  std::string text;
+  for (const AxisRange& r : ranges) {
+    text += concat(text.empty() ? " from " : ", ", r.begin, " of axis ", r.axis, " on, ", r.size);
+    if (r.outer != 1) text += concat(" in each of ", r.outer, " runs");
+  }
+  return text;
+}
+
+// Every element is on some device: on one with all of it, or in parts of which two are the same or have nothing in common.
+void check_whole(const PlanParameter& p, const std::string& where, const std::vector<Box>& boxes, Breaches& breaches) {
+  if (std::ranges::any_of(p.parts, &ParameterPart::is_whole)) return;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    bool met = false;
+    for (std::size_t k = 0; k < i && !met; ++k) {
+      met = p.parts[k].same_ranges(p.parts[i]);
+      if (!met && meet(boxes[k], boxes[i]))
+        return breaches.add(where, " of ", p.type, ": the parts on devices ", p.parts[k].device, " and ", p.parts[i].device, " overlap");
+    }
+    if (!met) elements += p.parts[i].operand.shape.elements();
+  }
+  if (elements != p.type.shape.elements())
+    breaches.add(where, " of ", p.type, ": no device keeps ", p.type.shape.elements() - elements, " of its elements");
 }
 
 void check_parameter(const Plan& plan, const PlanParameter& p, Breaches& breaches) {
@@ -40,7 +63,7 @@ void check_parameter(const Plan& plan, const PlanParameter& p, Breaches& breache
   if (const std::string reason = problem_of(p.type); !reason.empty()) return breaches.add(where, ": ", reason);
   if (p.arena != ArenaKind::parameters && p.arena != ArenaKind::optimizer) breaches.add(where, " lies in arena ", name_of(p.arena));
   if (p.parts.empty()) return breaches.add(where, " is on no device");
-  std::vector<Extent> extents;
+  std::vector<Box> boxes;
   int before = -1;
   for (const ParameterPart& part : p.parts) {
     if (part.device <= before || part.device >= static_cast<int>(plan.devices.size()))
@@ -49,15 +72,15 @@ void check_parameter(const Plan& plan, const PlanParameter& p, Breaches& breache
     const Operand& o = part.operand;
     if (const std::string reason = problem_of(o); !reason.empty()) return breaches.add(where, ": ", reason);
     if (o.layout.opaque()) return breaches.add(where, ": layout ", o.layout, " cannot be exported");
-    extents.push_back(extent_of(p, part));
-    if (p.type.dtype != o.dtype || extents.back().end < 0)
+    boxes.push_back(box_of(p, part));
+    if (p.type.dtype != o.dtype || boxes.back().empty())
       return breaches.add(where, " of ", p.type, " is kept as ", o,
-                          part.axis == -1 ? std::string() : concat(" from ", part.begin, " of axis ", part.axis));
+                          places_of(part.ranges));
     if (p.source.any()) continue;
     const std::string reason = problem_of(Operand{o.dtype, o.shape, p.source});
     if (!reason.empty() || !p.source.plain()) return breaches.add(where, ": source layout ", p.source, " does not fit ", o.shape);
   }
-  check_whole(p, where, std::move(extents), breaches);
+  check_whole(p, where, boxes, breaches);
 }
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;

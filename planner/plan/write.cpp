@@ -133,8 +133,13 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
     p->set_device(part.device);
     write(part.operand, p->mutable_operand());
     p->set_offset(part.offset);
-    p->set_axis(part.axis);
-    p->set_begin(part.begin);
+    for (const AxisRange& range : part.ranges) {
+      file::AxisRange* r = p->add_ranges();
+      r->set_axis(range.axis);
+      r->set_begin(range.begin);
+      r->set_size(range.size);
+      r->set_outer(range.outer);
+    }
   }
   out->set_trainable(parameter.trainable);
   out->set_role(static_cast<file::Role>(parameter.role));

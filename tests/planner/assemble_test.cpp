@@ -20,7 +20,8 @@ struct Program {
   }
   BufferId parameter(const std::string& name, std::int64_t n, std::int64_t whole, int axis = -1, std::int64_t begin = 0) {
     const BufferId b = value(name, n, ArenaKind::parameters);
-    graph.parameters.push_back({.name = name, .buffer = b, .type = {DType::float32, {whole}}, .axis = axis, .begin = begin});
+    graph.parameters.push_back({.name = name, .buffer = b, .type = {DType::float32, {whole}}});
+    if (axis >= 0) graph.parameters.back().ranges = {{axis, begin, n}};
     return b;
   }
   void launch(const std::string& op, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
@@ -201,8 +202,9 @@ TEST(Assemble, PartsOfAParameterAndOfASum) {
   const PlanParameter& w = got.plan.parameters[1];
   ASSERT_EQ(w.parts.size(), 3U);
   for (const ParameterPart& part : w.parts) {
-    EXPECT_EQ(part.axis, 0);
-    EXPECT_EQ(part.begin, begins[part.device]);
+    ASSERT_EQ(part.ranges.size(), 1U);
+    EXPECT_EQ(part.ranges[0].axis, 0);
+    EXPECT_EQ(part.ranges[0].begin, begins[part.device]);
     EXPECT_EQ(part.offset, 64) << "behind b";
   }
   EXPECT_FALSE(w.parts[0].alike(w.parts[1]));

@@ -28,15 +28,19 @@ Plan full_plan() {
   copy.of = "w";
   plan.parameters.push_back(copy);
   const auto part = [](int device, std::int64_t n, std::int64_t begin) {
-    return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, 0, begin};
+    return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, {{0, begin, n}}};
   };
   plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
+  plan.parameters.push_back({.name = "cut twice",
+                             .type = {DType::float32, {6, 2}},
+                             .parts = {{0, {DType::float32, {4, 2}, Layout("ab")}, 192, {{0, 0, 2, 2}, {1, 0, 2}}},
+                                       {2, {DType::float32, {2, 2}, Layout("ab")}, 192, {{0, 2, 1, 2}, {1, 0, 2}}}}});
   plan.exchanges[0].seconds = 1e-5;
   plan.transfers = {{ExchangeKind::all_gather, "w", 12, "data", "Scale_node", "it is read whole"}};
   for (DevicePlan& d : plan.devices) {
     d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3, 132};
     d.weight = 2.5;
-    d.arenas[0].bytes = 192;
+    d.arenas[0].bytes = 256;
     d.buffers[0].placement = "split(0)";
     d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
     d.arenas[3].lower_bound = d.arenas[3].bytes;

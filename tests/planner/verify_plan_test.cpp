@@ -69,14 +69,32 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"parameter_on_another_device", [](Plan& p) { p.parameters[0].parts[1].device = 2; }, "parameter 'w' has a part on device 2 of 2"},
         Row{"parameter_twice_on_a_device", [](Plan& p) { p.parameters[0].parts[1].device = 0; }, "parameter 'w' has a part on device 0 of 2, behind one on 0"},
         Row{"parameter_not_on_the_device_that_reads_it", [](Plan& p) { p.parameters[0].parts.pop_back(); }, "fake:1: step 3 (Scale) reads buffer 3 'w', which nothing wrote"},
-        Row{"parameter_cut_wrong", [](Plan& p) { p.parameters[0].parts[1].axis = 1; }, "is kept as float32[3]:a from 0 of axis 1"},
-        Row{"parameter_cut_past_its_end", [](Plan& p) { (p.parameters[0].parts[1].axis = 0, p.parameters[0].parts[1].begin = 1); }, "is kept as float32[3]:a from 1 of axis 0"},
+        Row{"parameter_cut_wrong", [](Plan& p) { p.parameters[0].parts[1].ranges = {{1, 0, 3}}; }, "is kept as float32[3]:a from 0 of axis 1 on, 3"},
+        Row{"parameter_cut_past_its_end", [](Plan& p) { p.parameters[0].parts[1].ranges = {{0, 1, 3}}; }, "is kept as float32[3]:a from 1 of axis 0 on, 3"},
         Row{"parameter_with_a_gap",
             [](Plan& p) {
               p.parameters[0].type.shape = {7};
-              for (ParameterPart& part : p.parameters[0].parts) part.axis = 0, part.begin = 4 * part.device;
+              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, 4 * part.device, 3}};
             },
-            "parameter 'w' of float32[7]: no device keeps index 3 of axis 0"},
+            "parameter 'w' of float32[7]: no device keeps 1 of its elements"},
+        Row{"parameter_parts_overlap",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {5};
+              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, 2 * part.device, 3}};
+            },
+            "parameter 'w' of float32[5]: the parts on devices 0 and 1 overlap"},
+        Row{"parameter_of_uneven_runs",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {7};
+              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, 0, 1, 3}};
+            },
+            "is kept as float32[3]:a from 0 of axis 0 on, 1 in each of 3 runs"},
+        Row{"parameter_in_too_many_runs",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {std::int64_t{1} << 40};
+              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, part.device, 1, std::int64_t{1} << 39}};
+            },
+            "is kept as float32[3]:a"},
         Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
         Row{"copy_of_itself", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
         Row{"staged_in_scratch", [](Plan& p) { p.devices[0].steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},

@@ -11,6 +11,7 @@ struct Row {
   const char* model;
   const char* devices;
   PlacementRequest placement;
+  Parallelism parallel{};  // where there is no placement
 };
 class PlacedModel : public testing::TestWithParam<Row> {};
 
@@ -46,7 +47,8 @@ void expect_close(const std::vector<NamedTensor>& got, const std::vector<NamedTe
 TEST_P(PlacedModel, IsMeasuredAsOnOneDevice) {
   const Row& row = GetParam();
   ModelOptions many = options(48, row.devices);
-  many.plan.placement = row.placement;
+  if (!row.placement.groups.empty()) many.plan.placement = row.placement;
+  many.plan.parallel = row.parallel;
   const std::vector<std::string> features{"relu1"};
   const Measured one = measured(row.model, options(48), features), got = measured(row.model, many, features);
   ASSERT_EQ(got.losses.size(), one.losses.size());
@@ -74,7 +76,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"behind_flatten", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = columns_then_rows}},
                     Row{"rows_behind_flatten", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = {{"fc1.weight", {columns}}}}},
                     Row{"stages", "mlp", "cpu:0-1", {.groups = {mesh({}, {0}, "first"), mesh({}, {1}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {}}},
-                    Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}}),
+                    Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}},
+                    Row{"weights_on_the_first", "lenet", "cpu:0-2", {}, {.weights_on = 0}},
+                    Row{"weights_on_the_last", "mlp", "cpu:0-1", {}, {.weights_on = 1}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

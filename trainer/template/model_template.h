@@ -49,6 +49,13 @@ class ModelTemplate {
   void fit_dims(ModelOptions& options, const Dataset& data) const;
   // Takes the values of inputs that hold no samples. Fails (data) where an input has none, or another than it is set to.
   void fit_constants(ModelOptions& options, const Dataset& data) const;
+  // Takes over where the file puts nodes: their metadata tandem.device, as rules behind options.plan.parallel.places, and a device
+  // configuration (IR 11) where options.plan says nothing of the devices: `configuration` by name, empty: the only one for as many devices,
+  // none: nothing of all this. Returns what was taken, or left aside and why, in sentences. Fails (model) at a fault of the file,
+  // naming node, tensor and field, (usage) where it names devices that are not there.
+  std::vector<std::string> fit_placement(ModelOptions& options, const std::string& configuration = "") const;
+  // What a plan made with these options says of devices, as a configuration that fit_placement takes. Fails (usage) where none can say it.
+  DeviceConfiguration configuration_of(const Plan& plan, const ModelOptions& options) const;
   // Where nobody chose the loss (options.plan.loss.assumed) and the model gives one number for each sample or place: sets the loss as the
   // model has it, a sigmoid or not. Returns what was assumed, for the user; empty: nothing.
   std::string assume_loss(ModelOptions& options) const;
