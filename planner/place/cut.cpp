@@ -51,7 +51,7 @@ class Cut {
       const GraphOutput& out = whole_.outputs[at(i)];
       to_.outputs.emplace_back(operand(out), out.role, out.of);
     }
-    if (is_idle(whole_, device_)) drop_unread(to_, is_exchange);
+    if (is_idle(whole_, device_) || whole_.groups.size() > 1) drop_unread(to_, is_exchange);
     return std::move(to_);
   }
 

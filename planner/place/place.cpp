@@ -55,9 +55,10 @@ void place_rest(Graph& graph) {
   for (Node& node : graph.nodes) {
     if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; }))
       continue;
-    int group = 0;
+    int group = graph.groups.size() == 1 ? 0 : -1;
     for (const ValueId in : node.inputs)
       if (in.present()) group = std::max(group, graph[in].placement.group);
+    if (group < 0) continue;  // of nothing that lies somewhere: it is computed on whichever device reads it
     std::vector<Placement> placed(node.outputs.size(), Placement{group, {}});
     for (std::size_t a = 0; a < graph.groups[at(group)].axes.size(); ++a) {
       std::vector<Part> parts;

@@ -123,7 +123,8 @@ TEST_P(TrainingByRules, IsThatOfOneDevice) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, TrainingByRules,
     testing::Values(Way{"a_layer_elsewhere", mlp, 2, {rule("Gemm2", {1})}}, Way{"the_first_layer_elsewhere", mlp, 2, {rule("Gemm0", {1}), rule("Gemm2", {0})}},
-                    Way{"by_adamw", mlp, 2, {rule("Gemm2", {1})}, "", "adamw"}, Way{"a_weight_alone", mlp, 2, {rule("w2", {1})}, "", "adamw"},
+                    Way{"by_adamw", mlp, 2, {rule("Gemm2", {1})}, "", "adamw"}, Way{"by_muon", mlp, 2, {rule("Gemm2", {1})}, "", "muon"}, Way{"by_adafactor", branches, 2, {rule("right", {1})}, "", "adafactor"},
+                    Way{"by_lamb", mlp, 2, {rule("Gemm2", {1})}, "", "lamb"}, Way{"a_weight_alone", mlp, 2, {rule("w2", {1})}, "", "adamw"},
                     Way{"weights_at_home", mlp, 2, {rule("w?", {0}), rule("b?", {0}), rule("*", {1})}, "", "adam"}, Way{"branches_apart", branches, 2, {rule("right", {1})}},
                     Way{"branches_on_three", branches, 3, {rule("left", {1}), rule("right", {2}), rule("head", {0})}, "", "adam"},
                     Way{"replicas_in_groups", mlp, 4, {rule("Gemm2", {2, 3})}}, Way{"layers_in_groups", deep, 4, {rule("middle", {2, 3}), rule("odd", {2, 3}), rule("out", {2, 3})}, "tensor=2"},
