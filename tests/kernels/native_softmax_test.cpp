@@ -9,7 +9,8 @@ struct Size {
   std::int64_t axis;
 };
 constexpr double span = 18;  // of the scores: so large are the numbers that are rounded
-const Size sizes[] = {{{37, 192}, 1}, {{5, 3}, 1}, {{2, 4099}, 1}, {{1, 64}, 1}, {{3, 1}, 1}, {{4, 7, 5}, 1}, {{3, 130, 70}, 1}, {{0, 5}, 1}};
+const Size sizes[] = {{{37, 192}, 1}, {{5, 3}, 1},    {{2, 4099}, 1},    {{1, 64}, 1},
+                      {{3, 1}, 1},    {{4, 7, 5}, 1}, {{3, 130, 70}, 1}, {{0, 5}, 1}};
 
 Values softmax(const Size& s, const Values& x, bool log) {
   const auto length = static_cast<std::size_t>(s.x[static_cast<int>(s.axis)]);
