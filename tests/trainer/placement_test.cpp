@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"behind_flatten", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = columns_then_rows}},
                     Row{"rows_behind_flatten", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = {{"fc1.weight", {columns}}}}},
                     Row{"stages", "mlp", "cpu:0-1", {.groups = {mesh({}, {0}, "first"), mesh({}, {1}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {}}},
+                    Row{"pooled_channels_alone", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = {{"conv2.weight", {split}}, {"conv2.bias", {split}}}}},
                     Row{"layers", "lenet", "cpu:0-1", {}, "tensor=2"},
                     Row{"layers_and_states", "lenet", "cpu:0-3", {}, "data=2,tensor=2,zero=3", "adamw"},
                     Row{"weights_on_the_first", "lenet", "cpu:0-2", {}, "data=3", "sgd", 0},
