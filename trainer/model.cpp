@@ -392,7 +392,7 @@ std::int64_t Model::predicted_peak_bytes() const {
     std::map<ArenaKind, std::int64_t> largest;
     std::int64_t sum = 0;
     for (std::size_t p = 0; p < state_->runners.size(); ++p)
-      for (const Arena& arena : session.plan(p).devices[d].arenas) {
+      for (const Arena& arena : session.plan(p).program_of(d).arenas) {
         std::int64_t& there = largest[arena.kind];
         if (arena.kind != ArenaKind::constants && arena.bytes <= there) continue;
         sum += arena.bytes;

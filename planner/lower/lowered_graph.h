@@ -1,4 +1,4 @@
-// One device's steps with their buffers, before memory is placed and collectives are added.
+// The steps of a class of devices with their buffers, before memory is placed and collectives are added.
 #pragma once
 #include <map>
 #include <string>
@@ -19,8 +19,8 @@ struct LoweredParameter {
   bool trainable = false;
   ValueRole role = ValueRole::plain;
   std::string of;
-  int axis = -1;     // of the template's tensor, of which this device keeps a part; -1: all of it
-  std::int64_t begin = 0;  // of the part along that axis
+  int axis = -1;     // of the template's tensor, of which these devices keep a part each; -1: all of it
+  std::vector<std::int64_t> begins;  // of the parts along that axis, by device of the plan
 
   ParameterKey key() const { return {role, name}; }
 };

@@ -28,8 +28,8 @@ ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
 
 // The shape in which the devices together keep all of it.
 Shape whole_shape(const PlanParameter& kept) {
-  const auto elements = [](const ParameterPart& part) { return part.operand.shape.elements(); };
-  const ParameterPart& part = *std::ranges::max_element(kept.parts, {}, elements);
+  const auto elements = [](const ProgramPart& part) { return part.operand.shape.elements(); };
+  const ProgramPart& part = *std::ranges::max_element(kept.parts, {}, elements);
   Shape held = part.operand.shape, cut = kept.type.shape;
   if (part.axis < 0 || elements(part) == 0) return held;
   cut[part.axis] = elements(part) / (kept.type.shape.elements() / cut[part.axis]);

@@ -71,13 +71,13 @@ void keep_parts(PlacementRequest& request, const Plan& plan) {
       Part part;
       std::set<std::int64_t> begins;
       for (const int device : all.row_of(0, a)) {
-        const ParameterPart* const own = p.on(device);  // a device without samples has none
+        const ProgramPart* const own = p.on(plan.devices[at(device)].program);  // a device without samples has none
         const bool split = own && own->axis >= 0;
         part.sizes.push_back(split ? own->operand.shape.elements() / (p.type.shape.elements() / p.type.shape[own->axis]) : 0);
         if (!split) continue;
         part.spread = Spread::split;
         part.axis = own->axis;
-        begins.insert(own->begin);
+        begins.insert(plan.begin_of(*own, device));
       }
       const bool all_alike = begins.size() == 1 && std::ranges::count(part.sizes, 0) == 0;  // the parts lie along another axis of the mesh
       if (!part.is_split() || all_alike) continue;

@@ -103,7 +103,8 @@ Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
 std::set<std::string> split_of(const Plan& plan) {
   std::set<std::string> names;
   for (const PlanParameter& p : plan.parameters)
-    if (p.role == ValueRole::plain && p.parts.size() > 1 && p.parts[1].axis >= 0) names.insert(concat(p.name, ':', p.parts[1].axis));
+    for (const ProgramPart& part : p.parts)
+      if (p.role == ValueRole::plain && part.axis >= 0) names.insert(concat(p.name, ':', part.axis));
   return names;
 }
 std::multiset<std::string> kinds_of(const Plan& plan) {
@@ -194,10 +195,10 @@ TEST(Parallel, StatesLieInPartsByStage) {
   const auto peak = [](const char* parallel) {
     CompileOptions o = shared_by(4, parallel);
     o.optimizer = optimizer_defaults("adamw");
-    return plan_of(mlp, o).devices[0];
+    return plan_of(mlp, o).program_of(0);
   };
-  const auto arena = [](const DevicePlan& d, ArenaKind kind) { return std::ranges::find(d.arenas, kind, &Arena::kind)->bytes; };
-  const DevicePlan data = peak("data=4"), one = peak("zero=1"), three = peak("zero=3");
+  const auto arena = [](const DeviceProgram& d, ArenaKind kind) { return std::ranges::find(d.arenas, kind, &Arena::kind)->bytes; };
+  const DeviceProgram data = peak("data=4"), one = peak("zero=1"), three = peak("zero=3");
   EXPECT_LT(arena(one, ArenaKind::optimizer), arena(data, ArenaKind::optimizer) / 3);
   EXPECT_LT(arena(three, ArenaKind::parameters), arena(data, ArenaKind::parameters) / 3);
 }
