@@ -33,7 +33,8 @@ class Classes {
       for (std::size_t a = 0; a < group(g).axes.size(); ++a) proportions_[{g, a}].insert(group(g).axes[a].sizes);
     for (const Value& v : whole_.values)
       for (std::size_t a = 0; a < v.placement.parts.size(); ++a)
-        if (v.placement.group >= 0 && !v.placement.parts[a].sizes.empty()) proportions_[{v.placement.group, a}].insert(v.placement.parts[a].sizes);
+        if (v.placement.group >= 0 && !v.placement.parts[a].sizes.empty())
+          proportions_[{v.placement.group, a}].insert(v.placement.parts[a].sizes);
   }
 
   // In which groups a device is, and how much of everything it has.
