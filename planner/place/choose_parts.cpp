@@ -50,7 +50,7 @@ class Trial {
     wanting_.clear();
     read_whole_.clear();
     parts_.assign(graph_.values.size(), {});
-    for (const auto& [id, part] : chosen_) parts_[at(id)] = part;
+    for (const auto& [id, part] : chosen_) parts_[at(id.index)] = part;
     for (const Node& node : graph_.nodes)
       if (const Outcome outcome = take(node); outcome != Outcome::placed) return outcome;
     return Outcome::placed;
@@ -87,7 +87,7 @@ class Trial {
         return refuse(node, concat("'", v.name, "' of ", v.type.shape, " has no ", mesh_.total(), " equal parts along axis ", want.axis),
                       have);
       if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
-      chosen_[node.inputs[i].index] = want;
+      chosen_[node.inputs[i]] = want;
       return Outcome::again;
     }
     if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i]))
@@ -156,13 +156,13 @@ class Chooser {
       const auto seed = seed_of(node);
       if (!seed || chosen_.contains(seed->first) || !tried_.insert(seed->first).second) continue;
       if (const std::string reason = begin_block(*seed); !reason.empty())
-        whole.push_back(concat("'", graph_.values[at(seed->first)].name, "': ", reason));
+        whole.push_back(concat("'", graph_[seed->first].name, "': ", reason));
     }
     return chosen_;
   }
 
  private:
-  using Seed = std::pair<int, Part>;
+  using Seed = std::pair<ValueId, Part>;
 
   // A weight that splits the node's result where it is split itself.
   std::optional<Seed> seed_of(const Node& node) const {
@@ -174,14 +174,14 @@ class Chooser {
       std::vector<Part> operands(node.inputs.size());
       operands[i] = by_results;
       const NodePlacement placed = place_node(graph_, node, operands, mesh_);
-      if (placed.reason.empty() && placed.outputs[0].is_split()) return Seed{in.index, by_results};
+      if (placed.reason.empty() && placed.outputs[0].is_split()) return Seed{in, by_results};
     }
     return std::nullopt;
   }
 
   // Takes the block that begins with a weight, where there is one: empty, or why there is none.
   std::string begin_block(const Seed& seed) {
-    const Value& v = graph_.values[at(seed.first)];
+    const Value& v = graph_[seed.first];
     if (!can_be_held(v, seed.second, mesh_)) return concat("axis 0 of ", v.type.shape, " has no ", mesh_.total(), " equal parts");
     ChosenParts tried = chosen_;
     tried.insert(seed);
@@ -206,7 +206,7 @@ class Chooser {
       open.pop_back();
       if (!producer.present()) continue;
       if (const auto seed = seed_of(graph_[producer])) {
-        if (can_be_held(graph_.values[at(seed->first)], seed->second, mesh_)) tried.insert(*seed);
+        if (can_be_held(graph_[seed->first], seed->second, mesh_)) tried.insert(*seed);
         continue;
       }
       for (const ValueId in : graph_[producer].inputs)
@@ -217,7 +217,7 @@ class Chooser {
   const Graph& graph_;
   const MeshAxis& mesh_;
   ChosenParts chosen_;
-  std::set<int> tried_;
+  std::set<ValueId> tried_;
 };
 
 // By the first axis of which each device has something: parts of axis 0 are gathered as they lie.
@@ -238,8 +238,8 @@ ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const 
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
     if (!is_weight(v) || !v.trainable) continue;
-    if (along_other_axes.contains(static_cast<int>(i))) continue;  // a plan has parts of a parameter along one axis of the mesh
-    if (const auto part = first_part(v, mesh)) chosen.emplace(static_cast<int>(i), *part);
+    if (along_other_axes.contains({static_cast<int>(i)})) continue;  // a plan has parts of a parameter along one axis of the mesh
+    if (const auto part = first_part(v, mesh)) chosen.emplace(ValueId{static_cast<int>(i)}, *part);
   }
   return chosen;
 }

@@ -105,7 +105,7 @@ std::vector<ValueId> with_sums(std::span<const SummedGradient> gradients) {
   return list;
 }
 
-Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes) {
+Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes, std::vector<PlanTransfer>& transfers) {
   const UpdateRule rule = update_rule(o.optimizer);
   std::vector<std::string> lines;
   check_groups(graph, o.optimizer, lines);
@@ -120,13 +120,13 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   std::vector<SummedGradient> own;
   for (const Update& u : updates) own.push_back({u.gradient, state_of(graph, u, gradient_sum_state)});
   if (loss_scaling_of(o)) {
-    scalars = scaled_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::finite)));
+    scalars = scaled_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::finite, transfers)));
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
       if (node.op->keeps_statistic) node.inputs.push_back(scalars);
   }
   if (o.optimizer.clip_norm > 0) {
-    std::vector<ValueId> gradients = with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::norm));
+    std::vector<ValueId> gradients = with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::norm, transfers));
     gradients.insert(gradients.begin(), scalars);
     scalars = GraphBuilder(graph, "clip", {})
                   .emit("ClipScalars", gradients,
@@ -164,7 +164,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
 // come to. Fails (usage) where a group names nothing.
 Pass append_updates() {
   return {.name = "append_updates",
-          .run = [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options, c.warnings); },
+          .run = [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options, c.warnings, c.transfers); },
           .needs = differentiated,
           .gives = {Property::updated},
           .ends = {Property::gradients},

@@ -74,7 +74,7 @@ ValueId measured(Graph& graph, std::span<const SummedGradient> gradients, ValueI
 bool is_in_parts(const Value& value) { return std::ranges::any_of(value.placement.parts, &Part::is_split); }
 
 std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
-                                              PartsMeasure measure) {
+                                              PartsMeasure measure, std::vector<PlanTransfer>& transfers) {
   std::vector<SummedGradient> list;
   std::map<std::pair<int, std::size_t>, std::vector<SummedGradient>> in_parts;  // by group, and axis of its mesh
   for (const SummedGradient& g : gradients) {
@@ -86,6 +86,12 @@ std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const Summ
       in_parts[{p.group, static_cast<std::size_t>(split - p.parts.begin())}].push_back(g);
   }
   for (const auto& [along, parts] : in_parts) {
+    transfers.push_back({.kind = ExchangeKind::all_reduce,
+                         .value = measure == PartsMeasure::norm ? "norm of gradients" : "whether gradients are finite",
+                         .bytes = static_cast<std::int64_t>(sizeof(float)),
+                         .axis = graph.groups[at(along.first)].axes[along.second].name,
+                         .node = "the optimizer",
+                         .reason = "each device has parts of gradients"});
     const bool summed = parts[0].sum.present();
     list.push_back(
         {measured(graph, parts, scalars, measure), summed ? GraphBuilder(graph, "norm", {}).scalar(0, DType::float32) : ValueId{}});

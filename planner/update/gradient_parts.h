@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/graph.h"
+#include "planner/plan/plan.h"
 
 namespace tandem {
 
@@ -20,8 +20,8 @@ enum class PartsMeasure {
   finite,  // 0 where all of them are finite, else NaN
 };
 // The gradients that are whole, and one measure of those that are in parts along each axis of a mesh. `scalars`: those of the step, by
-// which a sum counts or not.
+// which a sum counts or not. Adds the sums that measures end in to `transfers`.
 std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
-                                              PartsMeasure measure);
+                                              PartsMeasure measure, std::vector<PlanTransfer>& transfers);
 
 }  // namespace tandem
