@@ -118,6 +118,7 @@ class MemoryVerifier {
   static constexpr int never = -2, loaded = -1;
   struct Piece {  // of an arena, up to the next piece
     int writer = never;
+    BufferId holds;                // what was written, or loaded; absent: zeros
     LastSteps readers = none;  // since the write
   };
   using Memory = std::map<std::int64_t, Piece>;
@@ -136,6 +137,7 @@ class MemoryVerifier {
           load({p.arena, part->offset, std::min(part->offset + part->operand.bytes(), arena_bytes(p.arena))});
     for (const Buffer& b : program_.buffers)
       if (b.constant) load({b.arena, b.offset, b.offset + b.operand.bytes()});
+    made_.assign(program_.buffers.size(), loaded);
   }
   void load(const Range& r) {
     for_each_piece(r, [](Piece& p) { p.writer = loaded; });
@@ -155,6 +157,17 @@ class MemoryVerifier {
   }
   Range touched(BufferId id) const { return {at(id).arena, at(id).offset, at(id).offset + at(id).operand.bytes()}; }
 
+  // Whether a piece is still that of a value. Those that share its memory are views of it, and what it is a view of; else one that was
+  // written in its place, unless the value was never made as a whole, but of parts as a bucket is.
+  bool holds(const Piece& piece, BufferId id) const {
+    int made = loaded;
+    for (BufferId b = id; b.present(); b = at(b).alias) {
+      if (b == piece.holds) return true;
+      made = std::max(made, made_[b]);
+    }
+    return roots_[piece.holds] == roots_[id] && made == loaded;
+  }
+
   void check_alive(StepId s, BufferId id) {
     const Buffer& b = at(id);
     if (b.arena == ArenaKind::scratch && (s < b.first || s > b.last))
@@ -164,12 +177,16 @@ class MemoryVerifier {
   void read(StepId s, BufferId id, bool whole) {
     check_alive(s, id);
     bool unwritten = false;
+    BufferId other;
     int unordered = -1;
     for_each_piece(touched(id), [&](Piece& p) {
       unwritten = unwritten || (whole && p.writer == never);
+      if (p.holds.present() && !holds(p, id)) other = p.holds;
       if (!ended(p.writer, s)) unordered = p.writer;
       p.readers[stream_of(s)] = s.index;
     });
+    if (whole && other.present())
+      breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id), ", in whose memory ", breaches_.buffer(other), " is by then");
     if (unwritten) breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id), ", which nothing wrote");
     if (unordered >= 0)
       breaches_.add(breaches_.step(s), " reads ", breaches_.buffer(id), " without waiting for ",
@@ -193,7 +210,8 @@ class MemoryVerifier {
     Memory& memory = memory_[static_cast<std::size_t>(r.arena)];
     split(memory, r.begin);
     memory.erase(std::next(memory.find(r.begin)), split(memory, r.end));
-    memory[r.begin] = Piece{.writer = s.index};
+    memory[r.begin] = Piece{.writer = s.index, .holds = id};
+    made_[id] = s.index;
   }
 
   const Plan& plan_;
@@ -203,6 +221,7 @@ class MemoryVerifier {
   ProgramBreaches breaches_;
   IdVector<StepId, LastSteps> done_;
   std::array<Memory, std::size(arena_kinds)> memory_;
+  IdVector<BufferId, int> made_;  // the last step that wrote it itself
 };
 
 }  // namespace

@@ -224,6 +224,23 @@ TEST(Parallel, StatesLieInPartsByStage) {
   EXPECT_LT(arena(three, ArenaKind::parameters), arena(data, ArenaKind::parameters) / 3);
 }
 
+// What no gradient is: sums of statistics over all samples, and of what all devices have to know of gradients in parts.
+TEST(Parallel, SumsOfStatisticsAndNormsAreTransfers) {
+  const auto told = [](Graph (*model)(std::int64_t), const CompileOptions& o) {
+    std::vector<std::string> list;
+    for (const PlanTransfer& t : plan_of(model, o).transfers)
+      if (t.kind == ExchangeKind::all_reduce) list.push_back(concat(t.bytes, " along ", t.axis, " for ", t.node, ": ", t.reason));
+    return list;
+  };
+  CompileOptions o = shared_by(2, "data=2");
+  o.synchronize_batch_norm = true;
+  const std::string statistics = "48 along data for BatchNormalization1: its statistics are of all samples";
+  EXPECT_EQ(told(normalized, o), (std::vector<std::string>(4, statistics))) << "of mean and variance, in both directions";
+  o = shared_by(2, "data=2,zero=1");
+  o.optimizer.clip_norm = 1;
+  EXPECT_EQ(told(mlp, o), (std::vector<std::string>{"4 along data for the optimizer: each device has parts of gradients"}));
+}
+
 struct Moved {
   const char *name, *parallel;
   std::vector<std::string> splits, wanted;  // "all_gather w1 along data for Gemm0: reason"

@@ -281,6 +281,30 @@ TEST(Verify, NamesEveryBreachAtOnce) {
   }
 }
 
+// c is made where a lay, and b in place of a.
+TEST(Verify, RefusesWhatReadsWhatAnotherValueHasTakenThePlaceOf) {
+  Plan plan;
+  plan.batch = 1;
+  DeviceBuilder d(0, 0, 1);
+  const BufferId a = d.floats("a", {16}), b = d.alias("b", a, {DType::float32, {16}, Layout("a")}),
+                 view = d.alias("view", b, {DType::float32, {4, 4}, Layout("ab")}), c = d.floats("c", {16});
+  d.launch("Fill", {}, {a}, {{"shape", Ints{16}}});
+  d.launch("See", {a}, {b});
+  d.launch("See", {view}, {c});
+  d.launch("See", {c}, {});
+  add_device(plan, d.done());
+  EXPECT_NO_THROW(verify(plan));
+  expect_breach(
+      plan, [&](Plan& p) { p.programs[0].steps[2].inputs = {a}; },
+      "step 2 (See) reads buffer 0 'a', in whose memory buffer 1 'b' is by then");
+  Plan reused = plan;
+  for (Buffer& buffer : reused.programs[0].buffers) buffer.offset = 0;
+  reused.programs[0].buffers[c].first = {3};
+  reused.programs[0].steps[2].outputs.clear();
+  expect_breach(reused = [&] { Plan p = reused; p.programs[0].steps[3].inputs.clear(); return p; }(), [&](Plan& p) { p.programs[0].steps[3].inputs = {c}; },
+                "step 3 (See) reads buffer 3 'c', in whose memory buffer 1 'b' is by then");
+}
+
 TEST(Verify, AcceptsMemoryReusedAcrossStreamsBehindAWait) {
   Plan plan;
   plan.model = "reuse";
