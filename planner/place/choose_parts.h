@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-using ChosenParts = std::map<int, Part>;  // by a parameter's ValueId
+using ChosenParts = std::map<ValueId, Part>;  // by parameter
 
 // Tensor parallelism. A layer's weight is split by its results (columns), and so is all that is computed of them by parts; the layers
 // that read those are split by what they sum over (rows), so that the block ends in one sum. The operators' rules say what is computed

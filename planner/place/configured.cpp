@@ -208,11 +208,12 @@ TensorSharding sharded(const std::string& what, std::vector<TensorSharding::Dim>
 }
 
 // `devices`: of its group; absent: as many as have some of it.
-TensorSharding lying(const PlanParameter& p, std::optional<std::int64_t> devices) {
+TensorSharding lying(const Plan& plan, const PlanParameter& p, std::optional<std::int64_t> devices) {
   const std::string what = concat("'", p.name, "'");
   Begins begins;
   std::optional<std::vector<TensorSharding::Dim>> all;
-  for (const ParameterPart& part : p.parts) {
+  const std::vector<ParameterPart> parts = plan.parts_of(p);
+  for (const ParameterPart& part : parts) {
     std::vector<std::int64_t> begin;
     std::vector<TensorSharding::Dim> dims;
     for (const AxisRange& r : part.ranges) {
@@ -226,7 +227,7 @@ TensorSharding lying(const PlanParameter& p, std::optional<std::int64_t> devices
     all = std::move(dims);
     begins[std::move(begin)].push_back(part.device);
   }
-  return sharded(what, all.value_or(std::vector<TensorSharding::Dim>{}), begins, devices.value_or(std::ssize(p.parts)));
+  return sharded(what, all.value_or(std::vector<TensorSharding::Dim>{}), begins, devices.value_or(std::ssize(parts)));
 }
 
 // Where nodes work on different devices. Those that each group computes for itself are nobody's.
@@ -245,9 +246,9 @@ void keep_groups(DeviceConfiguration& c) {
 DeviceConfiguration configuration_of(const Plan& plan, std::string name) {
   DeviceConfiguration c{
       .name = std::move(name), .devices = static_cast<int>(plan.devices.size()), .device_names = {}, .nodes = {}, .tensors = {}};
-  for (const DevicePlan& d : plan.devices) c.device_names.push_back(to_string(d.device));
+  for (const PlanDevice& d : plan.devices) c.device_names.push_back(to_string(d.device));
   for (int d = 0; d < c.devices; ++d)
-    for (const Step& step : plan.devices[at(d)].steps)
+    for (const Step& step : plan.program_of(at(d)).steps)
       if (step.as<LaunchStep>())
         for (const std::string& node : step.origin)
           if (std::vector<int>& on = c.nodes[node].devices; on.empty() || on.back() != d) on.push_back(d);
@@ -255,7 +256,7 @@ DeviceConfiguration configuration_of(const Plan& plan, std::string name) {
   const bool groups = !c.nodes.empty();
   for (const PlanParameter& p : plan.parameters) {
     if (p.role != ValueRole::plain) continue;
-    TensorSharding sharding = lying(p, groups ? std::nullopt : std::optional<std::int64_t>(c.devices));
+    TensorSharding sharding = lying(plan, p, groups ? std::nullopt : std::optional<std::int64_t>(c.devices));
     if (!sharding.dims.empty() || groups) c.tensors.emplace(p.name, std::move(sharding));
   }
   if (groups) return c;  // samples are split along axes that nothing else is

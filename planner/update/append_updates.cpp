@@ -107,7 +107,7 @@ std::vector<std::vector<ValueId>> with_sums(std::span<const std::vector<SummedGr
   return lists;
 }
 
-Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes) {
+Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes, std::vector<PlanTransfer>& transfers) {
   const UpdateRule rule = update_rule(o.optimizer);
   std::vector<std::string> lines;
   check_groups(graph, o.optimizer, lines);
@@ -123,13 +123,13 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   std::vector<SummedGradient> own;
   for (const Update& u : updates) own.push_back({u.gradient, state_of(graph, u, gradient_sum_state)});
   if (loss_scaling_of(o)) {
-    scale_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, given, PartsMeasure::finite)));
+    scale_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, given, PartsMeasure::finite, transfers)));
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
       if (node.op->keeps_statistic) node.inputs.push_back(scalars.of(node.inputs[0]));
   }
   if (o.optimizer.clip_norm > 0) {
-    std::vector<std::vector<ValueId>> seen = with_sums(whole_or_measured(graph, own, given, PartsMeasure::norm));
+    std::vector<std::vector<ValueId>> seen = with_sums(whole_or_measured(graph, own, given, PartsMeasure::norm, transfers));
     for (std::size_t group = 0; group < seen.size(); ++group) {
       if (seen[group].empty()) continue;
       seen[group].insert(seen[group].begin(), scalars.on(group));
@@ -171,7 +171,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
 // come to. Fails (usage) where a group names nothing.
 Pass append_updates() {
   return {.name = "append_updates",
-          .run = [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options, c.warnings); },
+          .run = [](Graph g, PassContext& c) { return append_updates(std::move(g), c.options, c.warnings, c.transfers); },
           .needs = differentiated,
           .gives = {Property::updated},
           .ends = {Property::gradients},

@@ -63,7 +63,17 @@ Ints all_axes(const Shape& shape) {
 }
 
 // The sum of squares of gradients in parts along one axis, or whole, or of their zeros; whole on each device of their group.
-ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure) {
+ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure,
+                std::vector<PlanTransfer>& transfers) {
+  const Placement& placement = graph[gradients[0].gradient].placement;
+  for (std::size_t a = 0; a < placement.parts.size(); ++a)
+    if (placement.parts[a].is_split())
+      transfers.push_back({.kind = ExchangeKind::all_reduce,
+                           .value = measure == PartsMeasure::norm ? "norm of gradients" : "whether gradients are finite",
+                           .bytes = static_cast<std::int64_t>(sizeof(float)),
+                           .axis = graph.groups[at(placement.group)].axes[a].name,
+                           .node = "the optimizer",
+                           .reason = "each device has parts of gradients"});
   PlacedNodes b(graph, graph[gradients[0].gradient].placement);
   const ValueId zero = GraphBuilder(graph, "norm", {}).scalar(0, DType::float32);
   ValueId all;
@@ -116,7 +126,7 @@ ValueId sent_to(Graph& graph, ValueId value, int group) {
 }
 
 std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
-                                                           PartsMeasure measure) {
+                                                           PartsMeasure measure, std::vector<PlanTransfer>& transfers) {
   const bool summed = gradients[0].sum.present();
   const ByPlace places = by_place(graph, gradients);
   std::vector<std::vector<SummedGradient>> seen(std::max<std::size_t>(1, graph.groups.size()));
@@ -125,11 +135,11 @@ std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::sp
       if (std::ranges::count(place.second, true) == 0)
         seen[0].insert(seen[0].end(), some.begin(), some.end());
       else
-        seen[0].push_back(measured(graph, squares(graph, some, scalars, measure), measure, summed));
+        seen[0].push_back(measured(graph, squares(graph, some, scalars, measure, transfers), measure, summed));
     return seen;
   }
   std::vector<ValueId> all;
-  for (const auto& [place, some] : places) all.push_back(squares(graph, some, scalars, measure));
+  for (const auto& [place, some] : places) all.push_back(squares(graph, some, scalars, measure, transfers));
   for (const auto& [place, some] : places) {
     const int group = place.first;
     if (!seen[at(group)].empty()) continue;

@@ -51,12 +51,12 @@ std::vector<int> home_of(const Plan& plan, const std::string& name) {
   std::vector<int> devices;
   for (const PlanParameter& p : plan.parameters)
     if (p.name == name)
-      for (const ParameterPart& part : p.parts) devices.push_back(part.device);
+      for (const ParameterPart& part : plan.parts_of(p)) devices.push_back(part.device);
   return devices;
 }
 std::set<std::string> origins_on(const Plan& plan, std::size_t device) {
   std::set<std::string> nodes;
-  for (const Step& s : plan.devices[device].steps)
+  for (const Step& s : plan.program_of(device).steps)
     if (s.as<LaunchStep>()) nodes.insert(s.origin.begin(), s.origin.end());
   return nodes;
 }

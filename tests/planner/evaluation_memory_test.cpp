@@ -29,7 +29,7 @@ TEST(EvaluationMemory, LogarithmsOfProbabilitiesAreWrittenOverTheScores) {
   const EvaluationOutputs outputs{.losses = {{.loss = true, .top = 1}}};
   const Backend* const all[] = {&cpu_backend()};
   const Plan plan = compile([&](std::int64_t n) { return evaluating(classifier(n), losses, outputs, o, n); }, o, all);
-  const DevicePlan& device = plan.devices[0];
+  const DeviceProgram& device = plan.programs[0];
   int met = 0;
   for (const Step& step : device.steps) {
     const auto* const launch = step.as<LaunchStep>();
