@@ -93,6 +93,9 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
   try {
     const auto otherwise = [&](const Part& p) { return p.is_split() && p.sizes != first.sizes; };
     if (std::any_of(operands.begin(), operands.end(), otherwise)) c.fail("its operands are not shared out alike");
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (present(node, i) && graph[node.inputs[i]].opaque && operands[i] == Part{})
+        c.fail("what it reads of the forward pass, '", graph[node.inputs[i]].name, "', is of the whole");
     run_rule(c);
     all_outputs(whole);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -59,6 +59,13 @@ void place_images(PlaceContext& c) {
   place_as_first(c);
 }
 
+// Where each device knows the maxima of its part, it takes that of the gradient.
+void take_part_of_gradient(PartsContext& c) {
+  const Part y = c.devices.part(c.graph()[c.graph()[c.node.inputs[1]].producer].outputs[0]);
+  if (c.part(1).spread == Spread::own && c.part(0) == Part{} && y.is_split())
+    c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], y, c.mesh);
+}
+
 }  // namespace
 
 // y = max over the window; Indices number x's elements over the whole tensor. Training keeps where each maximum was.
@@ -119,6 +126,7 @@ Operator max_pool_backward() {
           .inputs = {2, 2},
           .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); },
           .place = place_images,
+          .by_parts = take_part_of_gradient,
           .flops = pooling_backward_flops};
 }
 

@@ -17,6 +17,14 @@ bool divides(const Shape& shape, Part part, const MeshAxis& mesh) {
   return shape[part.axis] > 0 && shape[part.axis] % unit == 0;
 }
 
+// Why there are no equal parts, with the most that there are.
+std::string unequal(const Shape& shape, Part part, const MeshAxis& mesh) {
+  const std::int64_t run = shape[part.axis] / part.outer;
+  std::int64_t most = mesh.total();
+  while (most > 1 && run % most != 0) --most;
+  return concat("axis ", part.axis, " of ", shape, " has no ", mesh.total(), " equal parts", most > 1 ? concat(", but ", most) : "");
+}
+
 // The axis of the template that parts of a parameter along this axis are parts of; -1: none.
 int axis_of_template(const Value& v, int axis) { return template_axis(v.type.shape, v.source, v.template_shape, axis).axis; }
 
@@ -93,8 +101,7 @@ class Trial {
     if (have[i].is_split()) return refuse(node, placed.reason.empty() ? "its operands are split in different ways" : placed.reason, have);
     if (is_weight(v)) {
       if (!can_be_held(v, want, mesh_))
-        return refuse(node, concat("'", v.name, "' of ", v.type.shape, " has no ", mesh_.total(), " equal parts along axis ", want.axis),
-                      have);
+        return refuse(node, concat("'", v.name, "': ", unequal(v.type.shape, want, mesh_)), have);
       if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
       chosen_[node.inputs[i].index] = want;
       return Outcome::again;
@@ -132,7 +139,7 @@ class Trial {
   Outcome has_equal_parts(const Node& node) {
     for (const ValueId out : node.outputs)
       if (out.present() && part(out).is_split() && !divides(graph_[out].type.shape, part(out), mesh_))
-        return refuse(node, concat("axis ", part(out).axis, " of ", graph_[out].type.shape, " has no ", mesh_.total(), " equal parts"), {});
+        return refuse(node, unequal(graph_[out].type.shape, part(out), mesh_), {});
     return Outcome::placed;
   }
 
@@ -202,7 +209,7 @@ class Chooser {
     for (const std::int64_t runs : {1, 3, 2}) {
       seed.second.outer = runs;
       if (!can_be_held(v, seed.second, mesh_)) {
-        if (runs == 1) reason = concat("axis 0 of ", v.type.shape, " has no ", mesh_.total(), " equal parts");
+        if (runs == 1) reason = unequal(v.type.shape, seed.second, mesh_);
         continue;
       }
       const Outcome outcome = begin_with(seed);

@@ -190,18 +190,43 @@ PlacementRequest configured(const Graph& model, const CompileOptions& options) {
 namespace {
 
 [[noreturn]] void cannot_say(const std::string& what) {
-  fail(ExitCode::usage, option("annotate"), ": ", what, " lies in unequal parts, which a device configuration cannot say");
+  fail(ExitCode::usage, option("annotate"), ": ", what, " lies in parts that a device configuration cannot say");
 }
 
-// Parts by where they begin, with the devices that have each.
-TensorSharding sharded(const std::string& name, int axis, const std::map<std::int64_t, std::vector<int>>& devices,
-                       const std::set<std::int64_t>& sizes) {
-  const auto as_many = [&](const auto& part) { return part.second.size() == devices.begin()->second.size(); };
-  if (sizes.size() > 1 || !std::ranges::all_of(devices, as_many)) cannot_say(name);
-  TensorSharding sharding;
-  for (const auto& [begin, on] : devices) sharding.devices.push_back(on);
-  if (devices.size() > 1) sharding.dims.push_back({axis, std::ssize(devices)});
+// Parts by where they begin, with the devices that have each: equal ones, on as many devices each, and on `devices` together.
+using Begins = std::map<std::vector<std::int64_t>, std::vector<int>>;
+TensorSharding sharded(const std::string& what, std::vector<TensorSharding::Dim> dims, const Begins& begins, std::int64_t devices) {
+  TensorSharding sharding{.devices = {}, .dims = std::move(dims)};
+  std::int64_t parts = 1;
+  for (const TensorSharding::Dim& dim : sharding.dims) parts *= dim.shards;
+  for (const auto& [begin, on] : begins) {
+    if (std::ssize(on) * parts != devices) cannot_say(what);
+    sharding.devices.push_back(on);
+  }
+  if (std::ssize(begins) != parts) cannot_say(what);
   return sharding;
+}
+
+// `devices`: of its group; absent: as many as have some of it.
+TensorSharding lying(const PlanParameter& p, std::optional<std::int64_t> devices) {
+  const std::string what = concat("'", p.name, "'");
+  Begins begins;
+  std::optional<std::vector<TensorSharding::Dim>> all;
+  for (const ParameterPart& part : p.parts) {
+    std::vector<std::int64_t> begin;
+    std::vector<TensorSharding::Dim> dims;
+    for (const AxisRange& r : part.ranges) {
+      const std::int64_t size = p.type.shape[r.axis];
+      if (r.outer != 1 || r.size < 1 || size % r.size != 0 || r.begin % r.size != 0) cannot_say(what);
+      if (std::ranges::find(dims, r.axis, &TensorSharding::Dim::axis) != dims.end()) cannot_say(what);
+      begin.push_back(r.begin);
+      dims.push_back({r.axis, size / r.size});
+    }
+    if (all && *all != dims) cannot_say(what);
+    all = std::move(dims);
+    begins[std::move(begin)].push_back(part.device);
+  }
+  return sharded(what, all.value_or(std::vector<TensorSharding::Dim>{}), begins, devices.value_or(std::ssize(p.parts)));
 }
 
 // Where nodes work on different devices. Those that each group computes for itself are nobody's.
@@ -230,27 +255,21 @@ DeviceConfiguration configuration_of(const Plan& plan, std::string name) {
   const bool groups = !c.nodes.empty();
   for (const PlanParameter& p : plan.parameters) {
     if (p.role != ValueRole::plain) continue;
-    std::map<std::int64_t, std::vector<int>> devices;
-    std::set<std::int64_t> sizes;
-    int axis = -1;
-    for (const ParameterPart& part : p.parts) {
-      axis = std::max(axis, part.axis);
-      devices[part.axis < 0 ? 0 : part.begin].push_back(part.device);
-      sizes.insert(part.operand.shape.elements());
-    }
-    if (axis >= 0 || groups) c.tensors.emplace(p.name, sharded(concat("'", p.name, "'"), axis, devices, sizes));
+    TensorSharding sharding = lying(p, groups ? std::nullopt : std::optional<std::int64_t>(c.devices));
+    if (!sharding.dims.empty() || groups) c.tensors.emplace(p.name, std::move(sharding));
   }
   if (groups) return c;  // samples are split along axes that nothing else is
-  std::map<std::int64_t, std::vector<int>> slices;
+  Begins slices;
   std::set<double> weights;
   for (int d = 0; d < c.devices; ++d) {
-    slices[plan.devices[at(d)].slice_begin].push_back(d);
+    slices[{plan.devices[at(d)].slice_begin}].push_back(d);
     weights.insert(plan.devices[at(d)].weight);
   }
   if (slices.size() == 1) return c;
   if (weights.size() > 1) cannot_say("a batch");
   for (const HostInput& in : plan.inputs)
-    if (in.role == ValueRole::plain && in.batched) c.tensors.emplace(in.name, sharded(concat("'", in.name, "'"), 0, slices, {}));
+    if (in.role == ValueRole::plain && in.batched)
+      c.tensors.emplace(in.name, sharded(concat("'", in.name, "'"), {{0, std::ssize(slices)}}, slices, c.devices));
   return c;
 }
 

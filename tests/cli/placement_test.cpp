@@ -216,7 +216,7 @@ TEST(Placements, DocumentedProgramsRun) {
     }
     done(folder, line.substr(line.find(' ') + 1));
   }
-  EXPECT_EQ(count, 7);
+  EXPECT_EQ(count, 8);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ void train(Model& model, std::int64_t own_batch, std::uint64_t way) {
   options.plan.optimizer.momentum = 0.9;
   options.plan.devices = {{{"cpu", 0}}};
   if (way % 8 == 0) options.plan.devices.push_back({{"cpu", 0}, 0.5, 1});
+  model.source().fit_placement(options);
   if (!is_small(
           model.file().graph({.batch = options.plan.batch, .training = options.plan.mode == PlanMode::training, .fold_limit = fold_limit})))
     return;

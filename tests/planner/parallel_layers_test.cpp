@@ -94,6 +94,23 @@ Graph three_layers(std::int64_t n) {
   return b.graph;
 }
 
+// What is normalized and pooled is given by channel.
+Graph channels(std::int64_t n) {
+  Builder b;
+  b.graph.name = "channels";
+  const auto filled = [&](const char* name, float value) {
+    const std::vector<float> values(24, value);
+    return b.graph.add_parameter(name, {DType::float32, {24}}, Tensor::of<float>(Shape{24}, std::span<const float>(values)), false);
+  };
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 24, 6, 6}});
+  x = b.node("BatchNormalization",
+             {x, b.weight("scale", {24}, 0.5F), b.weight("bias", {24}, 0.1F), filled("mean", 0), filled("variance", 1)});
+  x = b.node("MaxPool", {b.node("Relu", {x})}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  x = b.node("Flatten", {b.node("AveragePool", {x}, {{"kernel_shape", Ints{3, 3}}})}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {24, 5}, 0.4F), b.weight("b", {5}, 0.1F)})};
+  return b.graph;
+}
+
 CompileOptions shared_by(std::size_t devices, const char* parallel) {
   CompileOptions o = options_for(8, std::vector<double>(devices, 1));
   o.parallel = parse_parallelism(parallel);
@@ -175,6 +192,31 @@ INSTANTIATE_TEST_SUITE_P(
         Layers{"three_layers", three_layers, {"first:0", "firstb:0", "second:1"}, 1},
         Layers{"convolutions", chain, {"c0:0", "scale1:0", "bias1:0", "mean1:0", "variance1:0", "c3:1", "c5:1"}, 2}),
     [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ParallelLayers, StatisticsOfChannelsAreTheBitsOfOneDevice) {
+  CompileOptions many = shared_by(2, "tensor=2");
+  many.parallel.splits =
+      parse_splits({"x=tensor:1", "scale=tensor:0", "bias=tensor:0", "mean=tensor:0", "variance=tensor:0", "w=tensor:0"});
+  const Trained one = train(channels, options_for(8, {1}), 5, 0.05), shared = train(channels, many, 5, 0.05);
+  EXPECT_EQ(shared.plan.exchanges.size(), 1U) << text_of_plan(shared.plan, true);
+  expect_equal(shared, one);
+  const auto statistics = [](const Trained& t) {
+    std::vector<NamedTensor> list;
+    for (const NamedTensor& v : t.replicas[0])
+      if (v.name == "mean" || v.name == "variance") list.push_back(v);
+    return list;
+  };
+  expect_same_bits(statistics(shared), statistics(one));
+}
+
+// What stays whole is told with the number of devices that it could be shared out over.
+TEST(ParallelLayers, TellHowManyPartsThereAre) {
+  const Plan plan = plan_of(three_layers, shared_by(8, "tensor=8"));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"first:0", "firstb:0", "second:1"}));
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) {
+    return w.find("'third': axis 0 of [5,16] has no 8 equal parts, but 5") != std::string::npos;
+  })) << text_of_plan(plan, true);
+}
 
 }  // namespace
 }  // namespace tandem

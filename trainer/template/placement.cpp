@@ -99,6 +99,8 @@ DeviceConfiguration ModelTemplate::configuration_of(const Plan& plan, const Mode
   if (o.plan.parallel.zero > 0 && (o.plan.parallel.zero == 3 || !o.plan.parallel.places.empty()))
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("parallel"), " zero=", o.plan.parallel.zero,
          o.plan.parallel.zero == 3 ? "" : concat(" with ", option("place")));
+  if (o.plan.parallel.weights_on >= 0)
+    fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("weights_on"));
   DeviceConfiguration c = tandem::configuration_of(plan, o.plan.configuration ? o.plan.configuration->name : "tandem");
   move_batch_axes(c, file().input_forms(import_options(o, o.plan.batch, false)), false);
   return c;
