@@ -61,7 +61,7 @@ class Trial {
     wanting_.clear();
     read_whole_.clear();
     parts_.assign(graph_.values.size(), {});
-    for (const auto& [id, part] : chosen_) parts_[at(id)] = part;
+    for (const auto& [id, part] : chosen_) parts_[at(id.index)] = part;
     for (const Node& node : graph_.nodes)
       if (const Outcome outcome = take(node); outcome != Outcome::placed) return outcome;
     return Outcome::placed;
@@ -103,7 +103,7 @@ class Trial {
       if (!can_be_held(v, want, mesh_))
         return refuse(node, concat("'", v.name, "': ", unequal(v.type.shape, want, mesh_)), have);
       if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
-      chosen_[node.inputs[i].index] = want;
+      chosen_[node.inputs[i]] = want;
       return Outcome::again;
     }
     if (v.producer.present() && gives_any_part(graph_[v.producer], want)) return Outcome::placed;
@@ -177,16 +177,15 @@ class Chooser {
       if (!seed) note_refusal(node);
       if (!seed || chosen_.contains(seed->first) || !tried_.insert(seed->first).second) continue;
       if (const std::string reason = begin_block(*seed); !reason.empty())
-        whole.push_back(concat("'", graph_.values[at(seed->first)].name, "': ", reason));
+        whole.push_back(concat("'", graph_[seed->first].name, "': ", reason));
     }
     for (const auto& [id, reason] : refused_)
-      if (!chosen_.contains(id) && !tried_.contains(id))
-        whole.insert(whole.begin(), concat("'", graph_.values[at(id)].name, "': ", reason));
+      if (!chosen_.contains(id) && !tried_.contains(id)) whole.insert(whole.begin(), concat("'", graph_[id].name, "': ", reason));
     return chosen_;
   }
 
  private:
-  using Seed = std::pair<int, Part>;
+  using Seed = std::pair<ValueId, Part>;
 
   bool is_matrix(ValueId v) const { return v.present() && is_weight(graph_[v]) && graph_[v].type.shape.rank() > 1; }
 
@@ -200,7 +199,7 @@ class Chooser {
       std::vector<Part> operands(node.inputs.size());
       operands[i] = Part::split(static_cast<int>(longer - shape.dims.begin()));
       const std::string reason = place_node(graph_, node, operands, mesh_).reason;
-      if (!reason.empty()) refused_.try_emplace(node.inputs[i].index, concat(node.op->name, " '", node.name, "': ", reason));
+      if (!reason.empty()) refused_.try_emplace(node.inputs[i], concat(node.op->name, " '", node.name, "': ", reason));
     }
   }
 
@@ -216,7 +215,7 @@ class Chooser {
       const NodePlacement placed = place_node(graph_, node, operands, mesh_);
       const std::int64_t elements = graph_[in].type.shape.elements(), results = graph_[node.outputs[0]].type.shape.elements();
       const bool larger = placed.outputs[0].spread == Spread::partial && elements > results;  // a table, than what is picked and summed
-      if (placed.reason.empty() && (placed.outputs[0].is_split() || larger)) return Seed{in.index, by_results};
+      if (placed.reason.empty() && (placed.outputs[0].is_split() || larger)) return Seed{in, by_results};
     }
     return std::nullopt;
   }
@@ -224,7 +223,7 @@ class Chooser {
   // Takes the block that begins with a weight, where there is one: empty, or why there is none. A weight of several layers, one behind the
   // other (queries, keys and values; a gate and what goes through it), is split as so many runs.
   std::string begin_block(Seed seed) {
-    const Value& v = graph_.values[at(seed.first)];
+    const Value& v = graph_[seed.first];
     std::string reason;
     for (const std::int64_t runs : {1, 3, 2}) {
       seed.second.outer = runs;
@@ -251,7 +250,7 @@ class Chooser {
       Trial trial(graph_, mesh_, tried);
       if (trial.run()) {
         // What is summed for the loss and for the gradient of what it reads costs more than a few scores.
-        const Shape& weight = graph_.values[at(seed.first)].type.shape;
+        const Shape& weight = graph_[seed.first].type.shape;
         const std::int64_t classes = weight[0], features = weight.elements() / std::max<std::int64_t>(1, classes);
         if (trial.splits_classes() && !splits_classes_ && classes < features)
           return {.reason = concat("its ", classes, " classes, of ", features, " features, are cheaper whole")};
@@ -274,7 +273,7 @@ class Chooser {
       open.pop_back();
       if (!producer.present()) continue;
       if (const auto seed = seed_of(graph_[producer])) {
-        if (can_be_held(graph_.values[at(seed->first)], seed->second, mesh_)) tried.insert(*seed);
+        if (can_be_held(graph_[seed->first], seed->second, mesh_)) tried.insert(*seed);
         continue;
       }
       for (const ValueId in : graph_[producer].inputs)
@@ -286,8 +285,8 @@ class Chooser {
   const MeshAxis& mesh_;
   ChosenParts chosen_;
   bool splits_classes_ = false;
-  std::set<int> tried_;
-  std::map<int, std::string> refused_;  // by weight
+  std::set<ValueId> tried_;
+  std::map<ValueId, std::string> refused_;  // by weight
 };
 
 // By the first axis of which each device has something: parts of axis 0 are gathered as they lie. `own`: what the replicas share out.
@@ -301,21 +300,27 @@ std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis&
   return std::nullopt;
 }
 
+// All of it on the device at that position.
+Part all_on(std::size_t position, const MeshAxis& mesh) {
+  Part all = Part::split(0);
+  all.sizes.assign(mesh.sizes.size(), 0);
+  all.sizes[position] = 1;
+  return all;
+}
+bool can_be_owned(const Value& v) { return v.type.shape.rank() > 0 && v.type.shape.elements() > 0; }
+
 // The largest first, each to the device that has least. Where a device has no samples all keep all.
-ChosenParts owners(const Graph& graph, std::vector<int> parameters, const MeshAxis& mesh) {
-  const auto elements = [&](int id) { return graph.values[at(id)].type.shape.elements(); };
-  std::erase_if(parameters, [&](int id) { return graph.values[at(id)].type.shape.rank() == 0 || elements(id) == 0; });
+ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const MeshAxis& mesh) {
+  const auto elements = [&](ValueId id) { return graph[id].type.shape.elements(); };
+  std::erase_if(parameters, [&](ValueId id) { return !can_be_owned(graph[id]); });
   std::ranges::stable_sort(parameters, std::greater(), elements);
   std::vector<std::int64_t> has(mesh.sizes.size());
   ChosenParts chosen;
   if (std::ranges::count(mesh.sizes, 0) > 0) return chosen;
-  for (const int id : parameters) {
+  for (const ValueId id : parameters) {
     const auto least = std::ranges::min_element(has);
     *least += elements(id);
-    Part all = Part::split(0);
-    all.sizes.assign(has.size(), 0);
-    all.sizes[static_cast<std::size_t>(least - has.begin())] = 1;
-    chosen.emplace(id, std::move(all));
+    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), mesh));
   }
   return chosen;
 }
@@ -329,10 +334,10 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
                                 const OptimizerOptions& optimizer) {
   ChosenParts chosen;
-  std::vector<int> owned;
+  std::vector<ValueId> owned;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
-    const int id = static_cast<int>(i);
+    const ValueId id{static_cast<int>(i)};
     if (!is_weight(v) || !v.trainable) continue;
     Shape own = v.type.shape;
     if (const auto part = layers.find(id); part != layers.end()) own[part->second.axis] /= layers_parts;
@@ -342,6 +347,14 @@ ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const 
       chosen.emplace(id, *part);
   }
   for (auto& [id, part] : owners(graph, std::move(owned), mesh)) chosen.emplace(id, std::move(part));
+  return chosen;
+}
+
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home) {
+  ChosenParts chosen;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (const Value& v = graph.values[i]; is_weight(v) && v.trainable && can_be_owned(v))
+      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, mesh));
   return chosen;
 }
 

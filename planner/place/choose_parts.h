@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-using ChosenParts = std::map<int, Part>;  // by a parameter's ValueId
+using ChosenParts = std::map<ValueId, Part>;  // by parameter
 
 // Tensor parallelism. A layer's weight is split by its results (columns), and so is all that is computed of them by parts; the layers
 // that read those are split by what they sum over (rows), so that the block ends in one sum. The operators' rules say what is computed
@@ -23,5 +23,8 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
                                 const OptimizerOptions& optimizer);
+
+// Every parameter that is trained and has an axis lies whole on the device at that position of the mesh, and the others have nothing of it.
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home);
 
 }  // namespace tandem

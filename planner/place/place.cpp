@@ -95,7 +95,9 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
       c.warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
                                 axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
   }
-  if (const auto along = request.parameters_along) {
+  if (const auto along = request.parameters_along; along && request.home) {
+    chosen[*along] = parameters_at_home(graph, axes[*along], *request.home);
+  } else if (along) {
     const auto layers = request.layers_along;
     chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,
                                          c.options.optimizer);
@@ -116,6 +118,16 @@ void tell_gathering(const std::vector<GatheringNode>& nodes, PassContext& c) {
                               nodes.size() > 1 ? ", ..." : ""));
 }
 
+// A sum that the graph had before it was placed.
+PlanTransfer sum_of_statistics(const Graph& graph, const Node& node) {
+  const Value &from = graph[node.inputs[0]], &to = graph[node.outputs[0]];
+  const auto [differs, ignored] = std::ranges::mismatch(from.placement.parts, to.placement.parts);
+  const std::vector<MeshAxis>& axes = graph.groups[at(to.placement.group)].axes;
+  const auto along = static_cast<std::size_t>(differs - from.placement.parts.begin());
+  return {ExchangeKind::all_reduce,    from.name, bytes_of(to), along < axes.size() ? axes[along].name : "", name_for_people(node),
+          "its statistics are of all samples"};
+}
+
 Graph placed(Graph graph, PassContext& c) {
   const PlacementRequest& request = *c.placement;
   graph.groups = request.groups;
@@ -134,6 +146,8 @@ Graph placed(Graph graph, PassContext& c) {
   tell_gathering(gathering, c);
   for (const auto& [result, transfer] : put_in)
     if (transfer && is_read(result)) c.transfers.push_back(*transfer);
+  for (const Node& node : graph.nodes)
+    if (node.op->moves == Moves::sum && !put_in.contains(node.outputs[0])) c.transfers.push_back(sum_of_statistics(graph, node));
   std::ranges::stable_sort(c.transfers, std::greater(), &PlanTransfer::bytes);
   if (c.options.passes.on_placement && !c.parameters_of)
     for (const std::string& line : lines_of_placement(graph, put_in, c.options.devices)) c.options.passes.on_placement(line);

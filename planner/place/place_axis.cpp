@@ -49,7 +49,7 @@ class AxisPlacer {
       Value& v = graph_.values[i];
       const ValueId id{static_cast<int>(i)};
       if (v.kind == ValueKind::activation) continue;
-      const auto chosen = chosen_.find(id.index);
+      const auto chosen = chosen_.find(id);
       const Part asked = in_form(v, asked_of(v)),
                  wanted = in_proportion(v, asked == Part{} && chosen != chosen_.end() ? chosen->second : asked);
       if (wanted == Part{}) continue;

@@ -6,6 +6,8 @@
 
 namespace tandem {
 
+class StepScalarsOf;
+
 // One update node per group of parameters: inputs scalars, then (w, g, states...) for each; see docs/internal-operators.md.
 struct UpdateRule {
   std::string op;
@@ -29,7 +31,7 @@ void compose_update(Graph& graph, const OptimizerOptions& options, const Attribu
                     ValueId gradient, ValueId sum, ValueId average);
 
 // Adds an average of every running statistic, "average/STATISTIC", and what moves it.
-void average_statistics(Graph& graph, ValueId scalars);
+void average_statistics(Graph& graph, const StepScalarsOf& scalars);
 
 // What a parameter's group makes of the rule's attributes.
 Attributes attributes_for(const Value& parameter, const UpdateRule& rule, const OptimizerOptions& options);

@@ -13,6 +13,7 @@ struct Row {
   const char* devices;
   PlacementRequest placement;
   const char *parallel = nullptr, *optimizer = "sgd";  // in place of a placement
+  int weights_on = -1;
 };
 class PlacedModel : public testing::TestWithParam<Row> {};
 
@@ -52,6 +53,7 @@ TEST_P(PlacedModel, IsMeasuredAsOnOneDevice) {
     many.plan.parallel = parse_parallelism(row.parallel);
   else
     many.plan.placement = row.placement;
+  many.plan.parallel.weights_on = row.weights_on;
   alone.plan.optimizer = many.plan.optimizer = optimizer_defaults(row.optimizer);
   const std::vector<std::string> features{"relu1"};
   const Measured one = measured(row.model, alone, features), got = measured(row.model, many, features);
@@ -83,6 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"pooled_channels_alone", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = {{"conv2.weight", {split}}, {"conv2.bias", {split}}}}},
                     Row{"layers", "lenet", "cpu:0-1", {}, "tensor=2"},
                     Row{"layers_and_states", "lenet", "cpu:0-3", {}, "data=2,tensor=2,zero=3", "adamw"},
+                    Row{"weights_on_the_first", "lenet", "cpu:0-2", {}, "data=3", "sgd", 0},
+                    Row{"weights_on_the_last", "mlp", "cpu:0-1", {}, "data=2", "adamw", 1},
                     Row{"owners", "mlp", "cpu:0-2", {}, "zero=1", "lamb"},
                     Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -105,6 +105,7 @@ struct AttentionBody {
   float* correction;  // of e^(s − log_sum); may be null
   HeadRows q_at, k_at, v_at, y_at;
 
+  // One function: sums, scores and maxima stay in registers from the first key to the last.
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     constexpr int length = width + row_padding<T>, score_length = keys + row_padding<T>, score_tiles = keys / 8, tiles = width / 8;
@@ -222,6 +223,7 @@ struct AttentionGradientBody {
   T *first_gradient, *second_gradient;  // dq and null, or dk and dv
   HeadRows q_at, k_at, v_at, dy_at, first_at, second_at;
 
+  // One function: both sums stay in registers from the first tile to the last.
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     constexpr int length = width + row_padding<T>, score_length = columns + row_padding<T>, score_tiles = columns / 8, tiles = width / 8;
