@@ -174,21 +174,40 @@ class Chooser {
   ChosenParts run(std::vector<std::string>& whole) {
     for (const Node& node : graph_.nodes) {
       const auto seed = seed_of(node);
+      if (!seed) note_refusal(node);
       if (!seed || chosen_.contains(seed->first) || !tried_.insert(seed->first).second) continue;
       if (const std::string reason = begin_block(*seed); !reason.empty())
         whole.push_back(concat("'", graph_[seed->first].name, "': ", reason));
     }
+    for (const auto& [id, reason] : refused_)
+      if (!chosen_.contains(id) && !tried_.contains(id)) whole.insert(whole.begin(), concat("'", graph_[id].name, "': ", reason));
     return chosen_;
   }
 
  private:
   using Seed = std::pair<ValueId, Part>;
 
+  bool is_matrix(ValueId v) const { return v.present() && is_weight(graph_[v]) && graph_[v].type.shape.rank() > 1; }
+
+  // A weight of which the node needs all, as a recurrence does at each step.
+  void note_refusal(const Node& node) {
+    for (std::size_t i = 0; i < node.inputs.size() && node.op->in_place.empty(); ++i) {
+      if (!is_matrix(node.inputs[i])) continue;
+      const Shape& shape = graph_[node.inputs[i]].type.shape;
+      const auto longer = std::ranges::find_if(shape.dims, [](std::int64_t dim) { return dim > 1; });
+      if (longer == shape.dims.end() || *longer == shape.elements()) continue;
+      std::vector<Part> operands(node.inputs.size());
+      operands[i] = Part::split(static_cast<int>(longer - shape.dims.begin()));
+      const std::string reason = place_node(graph_, node, operands, mesh_).reason;
+      if (!reason.empty()) refused_.try_emplace(node.inputs[i], concat(node.op->name, " '", node.name, "': ", reason));
+    }
+  }
+
   // A weight that splits the node's result where it is split itself.
   std::optional<Seed> seed_of(const Node& node) const {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      if (!in.present() || !is_weight(graph_[in]) || graph_[in].type.shape.rank() < 2 || !node.op->in_place.empty()) continue;
+      if (!is_matrix(in) || graph_[in].type.shape[0] == 1 || !node.op->in_place.empty()) continue;
       const Part by_results = Part::split(0);
       if (axis_of_template(graph_[in], 0) < 0) continue;
       std::vector<Part> operands(node.inputs.size());
@@ -267,6 +286,7 @@ class Chooser {
   ChosenParts chosen_;
   bool splits_classes_ = false;
   std::set<ValueId> tried_;
+  std::map<ValueId, std::string> refused_;  // by weight
 };
 
 // By the first axis of which each device has something: parts of axis 0 are gathered as they lie. `own`: what the replicas share out.

@@ -309,6 +309,25 @@ TEST(Parallel, PlacementIsLogged) {
     EXPECT_TRUE(has(part)) << part;
 }
 
+// Nothing is summed otherwise.
+TEST(Parallel, StagesGiveTheSameBits) {
+  const auto trained = [&](const char* name, const std::string& parallel) {
+    CompileOptions o = shared_by(4, parallel.c_str());
+    o.optimizer = optimizer_defaults(name);
+    return train(transformer, o, 6, 0.02);
+  };
+  for (const auto& [name, mesh] :
+       std::vector<std::pair<const char*, const char*>>{{"sgd", "data=4"}, {"lamb", "data=4"}, {"adamw", "data=2,tensor=2"}}) {
+    const Trained first = trained(name, concat(mesh, ",zero=1"));
+    for (const int stage : {2, 3}) {
+      SCOPED_TRACE(concat(name, ' ', mesh, ' ', stage));
+      const Trained other = trained(name, concat(mesh, ",zero=", stage));
+      EXPECT_EQ(other.losses, first.losses);
+      expect_same_bits(other.replicas[0], first.replicas[0]);
+    }
+  }
+}
+
 // What needs the norm of a parameter, or a product by it, updates it where it is whole: on one replica, each of which has its share.
 TEST(Parallel, WholeParametersHaveOwners) {
   const auto optimizer = [](const char* name) {
