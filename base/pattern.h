@@ -1,4 +1,4 @@
-// Names that a user writes with * and ?.
+// Names that a user writes with *, ? and sets of characters, [0-5] or [!ab]. A pattern that is a name itself matches it.
 #pragma once
 #include <string>
 #include <vector>

@@ -50,7 +50,7 @@ ROWS = [
     ("of single elements to single elements", "copy", "CopyBody<unsigned short>"),
     ("transpose", "copy", "TransposeBody<unsigned short, 2, 64>"),
     ("transpose of odd lines", "copy", "TransposeBody<unsigned short, 1, 64>"),
-    ("AllReduce on one device, float32", "all_reduce", "AllReduceBody<float>"),
+    ("Fold of ranks on one device, float32", "fold", "FoldBody<float>"),
 ]
 WIDTHS = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
 

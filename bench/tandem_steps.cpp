@@ -126,122 +126,165 @@ std::int64_t free_memory(const Plan& plan, Backends backends) {
   return sum;
 }
 
-void measure(Options options) {
-  const auto number = [&](const char* name) { return std::stoll(options.at(name)); };
-  if (number("--threads") > 0) limit_cores(static_cast<int>(number("--threads")));
-  const std::int64_t base = peak_rss();
+std::int64_t number(const Options& options, const std::string& name) { return std::stoll(options.at(name)); }
 
-  const ModelFile file = ModelFile::read(options["--model"]);
-  const GraphSource source = [&](std::int64_t batch) { return file.graph({.batch = batch}); };
-  CompileOptions compile_options;
-  compile_options.batch = number("--batch");
-  for (int i = 0; i < number("--devices"); ++i) compile_options.devices.push_back({{"cpu", i}});
-  if (!options["--device"].empty()) compile_options.devices = parse_devices(options["--device"]);
-  compile_options.optimizer.momentum = 0.9;
-  compile_options.tuning.autotune = number("--autotune") != 0;
-  compile_options.tuning.cache = options["--cache"];
-  compile_options.precision = precision_of(options["--precision"]);
-  if (!options["--class-axis"].empty()) compile_options.loss.class_axis = static_cast<int>(number("--class-axis"));
-  if (options["--layout"] != "auto")
-    compile_options.layout = options["--layout"] == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
-  const BackendSet set = BackendSet::load();
-  std::vector<const Backend*> all(set.all().begin(), set.all().end());
-  std::vector<std::unique_ptr<TracedBackend>> traced;
-  if (number("--late") > 0)
-    for (const Backend*& b : all)
-      if (b->stages_inputs()) b = traced.emplace_back(std::make_unique<TracedBackend>(*b)).get();
-  const Backends backends = all;
-  set.check(compile_options.devices, true);
+CompileOptions compile_options(const Options& options) {
+  CompileOptions o;
+  o.batch = number(options, "--batch");
+  for (int i = 0; i < number(options, "--devices"); ++i) o.devices.push_back({{"cpu", i}});
+  if (!options.at("--device").empty()) o.devices = parse_devices(options.at("--device"));
+  o.optimizer.momentum = 0.9;
+  o.tuning.autotune = number(options, "--autotune") != 0;
+  o.tuning.cache = options.at("--cache");
+  o.precision = precision_of(options.at("--precision"));
+  if (!options.at("--class-axis").empty()) o.loss.class_axis = static_cast<int>(number(options, "--class-axis"));
+  if (options.at("--layout") != "auto")
+    o.layout = options.at("--layout") == "blocked" ? LayoutPreference::blocked : LayoutPreference::channels_last;
+  return o;
+}
 
-  auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  Plan made = options["--plan"].empty() ? compile(source, compile_options, backends) : parse_plan(read_file(options["--plan"]));
-  const std::int64_t free_before = free_memory(made, backends);
-  Session session(std::move(made), backends);
-  const double compile_seconds = seconds();
-  const Plan& plan = session.plan();
-  const Graph graph = source(1);
-  initialize(session, graph);
-  const Labels labels = labels_of(source, compile_options);
+double median_of(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
+  return times[times.size() / 2];
+}
 
-  std::vector<const std::byte*> inputs;
-  for (const HostInput& input : plan.inputs) {
-    inputs.push_back(nullptr);
-    if (input.role == ValueRole::step_state) continue;
-    const Tensor values = make_input(input, graph, labels);
-    std::byte* const memory = session.host_memory(inputs.size() - 1, std::ssize(values.bytes()));
-    std::copy(values.bytes().begin(), values.bytes().end(), memory);
-    inputs.back() = memory;
+// Seconds, of one step's kernels and of one step.
+struct Floor {
+  double warm = 0, cold = 0, step = 0;
+};
+struct Late {
+  double step = 0, copies = 0;
+  double overlap = 0;
+};
+
+// A session with one batch of noise, whose steps are timed.
+class Steps {
+ public:
+  Steps(Session& session, const Graph& graph, const Labels& labels) : session_(session), losses_(session.plan().devices.size()) {
+    const Plan& plan = session.plan();
+    for (const HostInput& input : plan.inputs) {
+      inputs_.push_back(nullptr);
+      if (input.role == ValueRole::step_state) continue;
+      const Tensor values = make_input(input, graph, labels);
+      std::byte* const memory = session.host_memory(inputs_.size() - 1, std::ssize(values.bytes()));
+      std::copy(values.bytes().begin(), values.bytes().end(), memory);
+      inputs_.back() = memory;
+    }
+    outputs_.resize(plan.outputs.size());
+    for (std::size_t i = 0; i < plan.outputs.size(); ++i)
+      if (plan.outputs[i].role == ValueRole::loss) outputs_[i] = reinterpret_cast<std::byte*>(losses_.data());
+    state_.learning_rate = 1e-3;
   }
-  std::vector<float> losses(plan.devices.size());
-  std::vector<std::byte*> outputs(plan.outputs.size());
-  for (std::size_t i = 0; i < plan.outputs.size(); ++i)
-    if (plan.outputs[i].role == ValueRole::loss) outputs[i] = reinterpret_cast<std::byte*>(losses.data());
 
-  StepState state;
-  state.learning_rate = 1e-3;
   // As training does with a loader that keeps up: the next batch comes while a step computes, and, on devices that run ahead, the
   // next step is begun before this one has ended. `late`: each step waits for the one before, and for its batch. A step's time is
   // that from the end of the one before to its own.
-  const auto run_steps = [&](long long warmup, long long steps, bool late) {
+  std::vector<double> run(std::int64_t warmup, std::int64_t steps, bool late) {
     std::vector<double> times;
     bool announced = false;
     const auto begin_step = [&] {
       Ahead ahead{.announced = announced};
-      if (!late) ahead.inputs = inputs;
-      session.begin(0, inputs, outputs, state, ahead);
+      if (!late) ahead.inputs = inputs_;
+      session_.begin(0, inputs_, outputs_, state_, ahead);
       announced = !late;
-      ++state.step;
+      ++state_.step;
     };
     int under_way = 0;
-    begin = std::chrono::steady_clock::now();
-    for (long long step = -warmup; step < steps; ++step) {
-      for (const int most = !late && session.runs_ahead(0) ? 2 : 1; under_way < most; ++under_way) begin_step();
-      session.finish();
+    auto begin = std::chrono::steady_clock::now();
+    for (std::int64_t step = -warmup; step < steps; ++step) {
+      for (const int most = !late && session_.runs_ahead(0) ? 2 : 1; under_way < most; ++under_way) begin_step();
+      session_.finish();
       --under_way;
-      if (step >= 0) times.push_back(seconds());
-      begin = std::chrono::steady_clock::now();
+      const auto now = std::chrono::steady_clock::now();
+      if (step >= 0) times.push_back(std::chrono::duration<double>(now - begin).count());
+      begin = now;
     }
-    while (under_way-- > 0) session.finish();
-    std::sort(times.begin(), times.end());
+    while (under_way-- > 0) session_.finish();
     return times;
-  };
-  const std::vector<double> times = run_steps(number("--warmup"), number("--steps"), false);
-  const double median = times[times.size() / 2];
-  const auto timed = [&](int repeats) -> TimedRun {
-    return [&, repeats] { return session.run_timed(0, inputs, outputs, state, repeats)[0]; };
-  };
-  if (const int rounds = static_cast<int>(number("--profile")); rounds > 0) print_by_kernel(plan, median_seconds(timed(1), rounds));
-  if (const int rounds = static_cast<int>(number("--profile-steps")); rounds > 0) print_by_step(plan, median_seconds(timed(1), rounds));
-  double loss = 0, floor = 0;
-  for (float part : losses) loss += part;
-  double cold_floor = 0, floor_step = 0;
-  if (const int repeats = static_cast<int>(number("--floor")); repeats > 0) {
-    for (const double part : timed(repeats)()) floor += part;
-    run_steps(1, 1, false);
+  }
+
+  // The seconds of each part of a step, one step or `repeats` of each part in a row.
+  TimedRun timed(int repeats) {
+    return [this, repeats] { return session_.run_timed(0, inputs_, outputs_, state_, repeats)[0]; };
+  }
+
+  Floor floor(int repeats) {
+    Floor f;
+    for (const double part : timed(repeats)()) f.warm += part;
+    run(1, 1, false);
     std::vector<double> steps;
     const TimedRun by_turns = [&] {
-      for (const double step : run_steps(1, 3, false)) steps.push_back(step);
+      for (const double step : run(1, 3, false)) steps.push_back(step);
       return timed(1)();
     };
-    for (const double part : median_seconds(by_turns, repeats)) cold_floor += part;
-    std::nth_element(steps.begin(), steps.begin() + std::ssize(steps) / 2, steps.end());
-    floor_step = steps[steps.size() / 2];
+    for (const double part : median_seconds(by_turns, repeats)) f.cold += part;
+    f.step = median_of(steps);
     std::fprintf(stderr, "kernels alone %.3f ms, with the caches as the step leaves them %.3f ms, step %.3f ms: %.1f%%, %.1f%%\n",
-                 1e3 * floor, 1e3 * cold_floor, 1e3 * floor_step, 100 * floor / floor_step, 100 * cold_floor / floor_step);
+                 1e3 * f.warm, 1e3 * f.cold, 1e3 * f.step, 100 * f.warm / f.step, 100 * f.cold / f.step);
+    return f;
   }
-  double late = 0, copies = 0, overlapped = 0;
-  if (const long long steps = number("--late"); steps > 0) {
+
+  Late late(std::int64_t steps, std::span<const std::unique_ptr<TracedBackend>> traced) {
+    Late l;
     for (const auto& b : traced) b->start();
-    run_steps(0, steps, false);
+    run(0, steps, false);
     for (const auto& b : traced)
-      if (const double share = overlap(b->stop(), 2); share > 0) overlapped = share;
-    const std::vector<double> late_times = run_steps(1, steps, true);
-    late = late_times[late_times.size() / 2];
+      if (const double share = overlap(b->stop(), 2); share > 0) l.overlap = share;
+    l.step = median_of(run(1, steps, true));
     const std::vector<double> parts = median_seconds(timed(1), 3);
     for (std::size_t i = 0; i < parts.size(); ++i)
-      copies += plan.programs[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
+      l.copies += session_.plan().programs[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
+    return l;
   }
+
+  double loss() const {
+    double sum = 0;
+    for (const float part : losses_) sum += part;
+    return sum;
+  }
+
+ private:
+  Session& session_;
+  std::vector<float> losses_;  // of each device
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  StepState state_;
+};
+
+// All that is asked for, in its order, and a line of results.
+void measure(const Options& options) {
+  if (const auto threads = static_cast<int>(number(options, "--threads")); threads > 0) limit_cores(threads);
+  const std::int64_t base = peak_rss();
+  const ModelFile file = ModelFile::read(options.at("--model"));
+  const GraphSource source = [&](std::int64_t batch) { return file.graph({.batch = batch}); };
+  const CompileOptions wanted = compile_options(options);
+  const BackendSet set = BackendSet::load();
+  std::vector<const Backend*> backends(set.all().begin(), set.all().end());
+  const std::int64_t late_steps = number(options, "--late");
+  std::vector<std::unique_ptr<TracedBackend>> traced;
+  for (const Backend*& b : backends)
+    if (late_steps > 0 && b->stages_inputs()) b = traced.emplace_back(std::make_unique<TracedBackend>(*b)).get();
+  set.check(wanted.devices, true);
+
+  const auto begin = std::chrono::steady_clock::now();
+  Plan made = options.at("--plan").empty() ? compile(source, wanted, backends) : parse_plan(read_file(options.at("--plan")));
+  const std::int64_t free_before = free_memory(made, backends);
+  Session session(std::move(made), backends);
+  const double compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const Plan& plan = session.plan();
+  const Graph graph = source(1);
+  initialize(session, graph);
+
+  Steps steps(session, graph, labels_of(source, wanted));
+  const std::vector<double> times = steps.run(number(options, "--warmup"), number(options, "--steps"), false);
+  if (const auto rounds = static_cast<int>(number(options, "--profile")); rounds > 0)
+    print_by_kernel(plan, median_seconds(steps.timed(1), rounds));
+  if (const auto rounds = static_cast<int>(number(options, "--profile-steps")); rounds > 0)
+    print_by_step(plan, median_seconds(steps.timed(1), rounds));
+  const double loss = steps.loss();
+  const auto repeats = static_cast<int>(number(options, "--floor"));
+  const Floor floor = repeats > 0 ? steps.floor(repeats) : Floor();
+  const Late late = late_steps > 0 ? steps.late(late_steps, traced) : Late();
   std::int64_t arena_bytes = 0;
   for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);
   const std::int64_t device_bytes = free_before - free_memory(plan, backends);  // what the session took, where devices can tell
@@ -252,14 +295,14 @@ void measure(Options options) {
                                    {"threads", plan.programs[0].model.threads},
                                    {"devices", session.devices()},
                                    {"steps", times.size()},
-                                   {"median_ms", 1e3 * median},
-                                   {"min_ms", 1e3 * times[0]},
-                                   {"floor_ms", 1e3 * floor},
-                                   {"cold_floor_ms", 1e3 * cold_floor},
-                                   {"floor_step_ms", 1e3 * floor_step},
-                                   {"late_ms", 1e3 * late},
-                                   {"copies_ms", 1e3 * copies},
-                                   {"overlap", overlapped},
+                                   {"median_ms", 1e3 * median_of(times)},
+                                   {"min_ms", 1e3 * *std::min_element(times.begin(), times.end())},
+                                   {"floor_ms", 1e3 * floor.warm},
+                                   {"cold_floor_ms", 1e3 * floor.cold},
+                                   {"floor_step_ms", 1e3 * floor.step},
+                                   {"late_ms", 1e3 * late.step},
+                                   {"copies_ms", 1e3 * late.copies},
+                                   {"overlap", late.overlap},
                                    {"predicted_ms", 1e3 * plan.seconds},
                                    {"loss", loss},
                                    {"compile_seconds", compile_seconds},

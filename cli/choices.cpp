@@ -46,7 +46,7 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Pre
       {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part",
        train_flags.validation_split},
       {"first weights", options.init, "the file's, drawn where it has none", train_flags.init},
-      {"devices", a[device_flags.devices], "the default", device_flags.devices},
+      {"devices", a[device_flags.devices], a.why(device_flags.devices), device_flags.devices},
   };
   std::vector<Choice> chosen;
   for (const Row& c : all) {

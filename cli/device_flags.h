@@ -33,7 +33,9 @@ inline constexpr auto number_formats = [] {
 
 struct DeviceFlags : FlagGroup {
   constexpr DeviceFlags() : FlagGroup("devices, batch and kernels") {}
-  Flag<std::string> devices{*this, "devices", "LIST", "cpu", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas"};
+  Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
+  Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by their names or their modules' (with *, ? and [0-5]); the first rule that matches counts, what none names lies with its operands"};
+  Flag<std::string> configuration{*this, "configuration", "NAME", "", "which of the file's device configurations (ONNX IR 11) says where nodes and weights lie; none: the file says nothing of it (default: the one for as many devices, where no other option says it)"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
   Flag<Parallelism> parallel{*this, "parallel", "FACTORS", "", "how devices share the work: data=2,tensor=4 are two replicas of four devices that share layers; one factor may be *; zero=1, 2 or 3 keeps the optimizer's states, and parameters, in parts (default data=*)", read_parallelism};
   Switch gather{*this, "gather", on, "let devices gather what a node cannot compute of the parts that they have; off: such a node is an error"};
@@ -57,6 +59,7 @@ inline constexpr DeviceFlags device_flags;
 // Of commands that train or plan; those that evaluate have another --split, and parameters lie as training left them.
 struct PlacementFlags : FlagGroup {
   Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
+  Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
 };
 inline constexpr PlacementFlags placement_flags;
 

@@ -12,9 +12,10 @@
 #include "cli/loss_flags.h"
 #include "cli/loss_options.h"
 #include "cli/optimizer_options.h"
+#include "cli/rank_flags.h"
 #include "cli/tune_options.h"
 #include "cli/weight_flags.h"
-#include "trainer/input_options.h"
+#include "trainer/template/input_options.h"
 
 namespace tandem {
 namespace {
@@ -84,14 +85,30 @@ WeightOptions weight_options(const Arguments& a) {
 
 namespace {
 
-ModelOptions model_options(const Arguments& a, bool trains) {
+// Who gives a number of replicas means the devices that have samples.
+void read_home(const std::string& device, CompileOptions& plan) {
+  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
+  plan.parallel.weights_on = add_device(plan.devices, device);
+  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+}
+
+// That share the devices; of a dry run those that there will be.
+int ranks_of(const Arguments& a, const World* world) {
+  return world ? world->ranks() : static_cast<int>(a[rank_flags.processes].value_or(1));
+}
+
+ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   ModelOptions o;
   o.plan.precision = a[device_flags.precision];
   o.plan.batch = a[device_flags.batch_size];
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
   o.plan.parallel = a[device_flags.parallel];
+  o.plan.parallel.places = parse_place(a[device_flags.place], o.plan.devices, ranks);
   o.plan.memory.most = a[device_flags.device_memory];
-  if (trains) o.plan.parallel.splits = a[placement_flags.split];
+  if (trains) {
+    o.plan.parallel.splits = a[placement_flags.split];
+    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) read_home(home, o.plan);
+  }
   o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);
   o.batch_axes = a[device_flags.batch_axis];
@@ -128,13 +145,14 @@ RunOptions run_options(const Invocation& call, Purpose purpose, World* world) {
   const Arguments& a = call.arguments;
   RunOptions o;
   o.purpose = purpose;
-  o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan);
+  o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan, ranks_of(a, world));
   if (a[device_flags.log_placement]) o.model.plan.passes.on_placement = [&call](const std::string& line) { call.note(line); };
   o.model.world = world;
   read_image_options(a, o.fit.preprocess);
   o.fit.metrics = metrics_of(a);
   o.data = a[data_flags.data];
   o.split = a[split_flags.split];
+  o.configuration = a[device_flags.configuration];
   o.class_weights = a[target_flags.class_weights];
   for (const FlagRow* row : a.given()) o.chosen.insert(row->field());
   for (const FlagRow* row : {static_cast<const FlagRow*>(&data_flags.normalize), static_cast<const FlagRow*>(&data_flags.resize)})

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "base/spec.h"
 #include "cli/common_flags.h"
+#include "cli/device_flags.h"
 #include "cli/train_flags.h"
 #include "cli/weight_flags.h"
 
@@ -171,6 +172,47 @@ TrainedFiles trained_files(const Json::Object& config) {
   return {how.find("inputs") == std::string::npos ? text(model_file.name) : output, path_beside(output, adapter_extension).string()};
 }
 
+// Where values lie, in a section of its own: "placement": {"parallel": {"data": 2}, "place": {"fc*": "cpu:1"}, "split": ["w=tensor:0"]}.
+// Objects and lists are the rules of an option.
+constexpr std::string_view placement_section = "placement";
+struct SectionRow {
+  const FlagRow& option;
+  char separator;  // of its rules
+};
+const SectionRow section_rows[] = {
+    {device_flags.parallel, ','}, {device_flags.place, ';'}, {placement_flags.split, ','}, {device_flags.configuration, ','}};
+
+std::string text_of_rules(const Json& value, char separator) {
+  std::string text;
+  const auto add = [&](const std::string& rule) { text += concat(text.empty() ? "" : std::string(1, separator), rule); };
+  if (value.is_object())
+    for (const auto& [name, where] : value.object()) add(concat(name, '=', text_of_json(where)));
+  else if (value.is_array())
+    for (const Json& rule : value.array()) add(text_of_json(rule));
+  else
+    return text_of_json(value);
+  return text;
+}
+
+// The section's options in place of it, as far as the command has them.
+Json::Object with_placement(const Json::Object& config, const std::string& path, Rows rows) {
+  Json::Object flat;
+  for (const auto& [key, value] : config) {
+    if (key != placement_section) {
+      flat.emplace_back(key, value);
+      continue;
+    }
+    for (const auto& [name, rules] : value.object()) {
+      const auto row = std::ranges::find(section_rows, name, [](const SectionRow& r) { return r.option.name; });
+      std::vector<const FlagRow*> known;
+      for (const SectionRow& r : section_rows) known.push_back(&r.option);
+      if (row == std::end(section_rows)) unknown(concat("key in ", path, ", ", placement_section), name, known, "");
+      if (std::ranges::find(rows, &row->option) != rows.end()) flat.emplace_back(name, as_text(text_of_rules(rules, row->separator)));
+    }
+  }
+  return flat;
+}
+
 }  // namespace
 
 void Arguments::read_config_file(const std::string& path, std::span<const Positional> positionals, Rows rows, const ConfigRules& rules) {
@@ -189,7 +231,7 @@ void Arguments::read_config_file(const std::string& path, std::span<const Positi
       if (!files.adapter.empty()) values_.emplace(adapter_flags.adapter.name, Value{&adapter_flags.adapter, files.adapter, true});
     }
   }
-  for (const auto& [key, value] : config) {
+  for (const auto& [key, value] : with_placement(config, path, rows)) {
     if (key == "command" || key == run_folder_key || (trained && (key == model_file.name || key == adapter_flags.adapter.name))) continue;
     if (std::ranges::find(positionals, key, &Positional::name) != positionals.end()) {
       positionals_.emplace(key, paths.found(text_of_json(value)));
@@ -236,7 +278,19 @@ std::vector<const FlagRow*> Arguments::given() const {
 
 std::string Arguments::text(const FlagRow& flag) const {
   const auto found = values_.find(flag.name);
-  return found == values_.end() ? std::string(flag.absent) : found->second.text;
+  if (found == values_.end()) return std::string(flag.absent);
+  return found->second.meaning.empty() ? found->second.text : found->second.meaning;
+}
+
+void Arguments::mean(const FlagRow& flag, std::string text, std::string why) {
+  Value& value = values_.emplace(flag.name, Value{&flag, std::string(flag.absent)}).first->second;
+  value.meaning = std::move(text);
+  value.why = std::move(why);
+}
+
+std::string Arguments::why(const FlagRow& flag) const {
+  const auto found = values_.find(flag.name);
+  return found == values_.end() ? "" : found->second.why;
 }
 
 const std::string& Arguments::operator[](Positional positional) const {

@@ -51,6 +51,9 @@ class Arguments {
   void require(const FlagRow& flag) const;       // fails (usage) where it is empty
   void set(const FlagRow& flag, std::string text);     // as if given so
   void choose(const FlagRow& flag, std::string text);  // what the program chose: resolved() leaves it out
+  // What the option's text, or its absence, stands for here, and why: values are read of it, resolved() keeps what was said.
+  void mean(const FlagRow& flag, std::string text, std::string why);
+  std::string why(const FlagRow& flag) const;  // of what was meant; empty: it says all itself
 
   // What reading assumed: a sentence each, for the user.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -64,6 +67,7 @@ class Arguments {
     const FlagRow* row;
     std::string text;
     bool given = false, chosen = false;
+    std::string meaning = "", why = "";
   };
   std::string config_file() const;  // empty: none
   void read_config_file(const std::string& path, std::span<const Positional> positionals, std::span<const FlagRow* const> rows,

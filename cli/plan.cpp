@@ -4,6 +4,7 @@
 #include "base/spec.h"
 #include "base/units.h"
 #include "cli/backends.h"
+#include "cli/chosen_devices.h"
 #include "cli/command.h"
 #include "cli/data_flags.h"
 #include "cli/device_flags.h"
@@ -23,6 +24,7 @@ struct PlanFlags : FlagGroup {
   Switch inference{*this, "inference", off, "plan inference"};
   Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, html, onnx (the training graph, for a viewer) or plan (binary)"};
   Flag<std::string> output{*this, "output", "FILE", "", "write there instead of to stdout", {.scope = FlagScope::place}};
+  Switch annotate{*this, "annotate", off, "with --format onnx: write the model itself, with its placement as a device configuration (ONNX IR 11), instead of the training graph"};
   Flag<std::string> check{*this, "check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"};
   Switch autotune{*this, "autotune", off, "time kernels; needs the devices", {.scope = FlagScope::command}};
   Switch verify_passes{*this, "verify-passes", off, "check what each of the planner's passes promises of the graph it leaves"};
@@ -95,15 +97,27 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
     smaller.plan.passes.on_placement = {};
     for (const auto& [dim, all] : options.buckets) smaller.dims[dim] = all[b];
     std::int64_t most = 0;
-    for (const DeviceProgram& program : model.make_plan(smaller, backends).programs) most = std::max(most, program.peak_bytes());
+    for (const DeviceProgram& program : model.source().make_plan(smaller, backends).programs)
+      most = std::max(most, program.peak_bytes());
     text += concat("; ", name, '=', sizes[b], " takes ", text_of_bytes(most), " of the fullest device");
   }
   return text;
 }
 
-int run(const Invocation& call) {
-  const Arguments& a = call.arguments;
-  if (const std::string file = a[plan_flags.check]; !file.empty()) return check(call, file);
+// The model with the placement that it was planned with.
+int annotate(const Invocation& call, const Model& model, const ModelOptions& options, const BackendSet& backends) {
+  const std::string file = call.arguments[plan_flags.output];
+  const DeviceConfiguration c = model.source().configuration_of(model.source().make_plan(options, backends.all()), options);
+  model.source().file().write(file, {}, {.configuration = c});
+  call.say(concat("device configuration '", c.name, "' of ", c.devices, c.devices == 1 ? " device: " : " devices: ", c.tensors.size(),
+                  " tensors and ", c.nodes.size(), " nodes are placed"));
+  return 0;
+}
+
+int run(const Invocation& asked_call) {
+  if (const std::string file = asked_call.arguments[plan_flags.check]; !file.empty()) return check(asked_call, file);
+  const Arguments a = with_devices(asked_call, 1, true);
+  const Invocation call{a, asked_call.streams, asked_call.environment};
   if (a[plan_flags.training] && a[plan_flags.inference]) fail(ExitCode::usage, "--training and --inference exclude each other");
   const std::string format = call.json() ? "json" : a[plan_flags.format];
   std::vector<std::string> names{"onnx"};
@@ -113,12 +127,16 @@ int run(const Invocation& call) {
     if (f.name == format) chosen = &f;
   }
   if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
+  if (a[plan_flags.annotate] && (format != "onnx" || a[plan_flags.output].empty()))
+    fail(ExitCode::usage, "--annotate needs --format onnx and --output FILE: it writes the model");
   if (!a[plan_flags.output].empty())
     check_writable_file(a[plan_flags.output]);
   else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
     fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
 
-  const Model model = Model::load(a[model_file], weight_options(a));
+  WeightOptions weights = weight_options(a);
+  weights.own_loss = !a[plan_flags.inference] && !a.given(loss_flags.loss);
+  const Model model = Model::load(a[model_file], weights);
   const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
   RunOptions asked = run_options(call, a[plan_flags.inference] ? Purpose::predict : Purpose::plan);
   read_train_only(a, model, asked.model.plan.trained.freeze, asked.model.plan.trained.unfreeze);
@@ -127,15 +145,16 @@ int run(const Invocation& call) {
   if (const std::string folder = a[plan_flags.dump_passes]; !folder.empty()) dump_passes(options.plan, folder);
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
+  if (a[plan_flags.annotate]) return annotate(call, model, options, backends);
   std::string text;
   if (chosen) {
-    const Plan plan = model.make_plan(options, backends.all());
+    const Plan plan = model.source().make_plan(options, backends.all());
     for (const std::string& warning : plan.warnings)
       if (format != "text" && format != "summary") call.say("warning: " + warning);
     if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
     text = chosen->write(plan);
   } else {
-    text = model.training_graph(options);
+    text = model.source().training_graph(options);
   }
   if (!a[plan_flags.output].empty())
     write_atomically(a[plan_flags.output], text);

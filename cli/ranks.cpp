@@ -4,6 +4,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/spec.h"
+#include "cli/chosen_devices.h"
 #include "cli/device_flags.h"
 #include "cli/rank_flags.h"
 #include "cli/train_flags.h"
@@ -64,10 +65,12 @@ std::string secret_of(const Invocation& call) {
 
 // What every rank must have been started with alike.
 std::vector<World::Fact> facts_of(const Arguments& a) {
-  std::vector<World::Fact> facts{{"program version", TANDEM_VERSION}, {"resume", a.text(record_flags.resume)}};
+  std::vector<World::Fact> facts{{"program version", TANDEM_VERSION},
+                                 {"resume", a.text(record_flags.resume)},
+                                 {std::string(device_flags.devices.name), a.text(device_flags.devices)}};
   const Json resolved = a.resolved(is_alike_on_ranks);
   for (const auto& [name, value] : resolved.object()) {
-    if (name == model_file.name) continue;  // what is in it is compared
+    if (name == model_file.name || name == device_flags.devices.name) continue;  // what is in it is compared, what it means here
     // its place is rank 0's matter
     facts.push_back({name, name == record_flags.run_dir.name && value.dump() != "\"none\"" ? "given" : value.dump()});
   }
@@ -126,10 +129,12 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   return o;
 }
 
-int on_ranks(const Invocation& call, int (*job)(const Invocation&, World*)) {
-  if (const std::optional<WorldOptions> world = world_options(call)) return run_as_rank(call, *world, job);
-  const Arguments& a = call.arguments;
-  const std::int64_t processes = a[rank_flags.processes].value_or(1);
+int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*)) {
+  const std::optional<WorldOptions> world = world_options(asked);
+  const std::int64_t processes = world ? world->ranks : asked.arguments[rank_flags.processes].value_or(1);
+  const Arguments a = with_devices(asked, processes, world ? world->rank == 0 : processes == 1);
+  const Invocation call{a, asked.streams, asked.environment};
+  if (world) return run_as_rank(call, *world, job);
   if (processes == 1) return job(call, nullptr);
   const std::vector<DeviceSpec> devices = own_devices(parse_devices(a[device_flags.devices]), nullptr);  // all are this machine's
   if (processes == 0 || std::ssize(devices) % processes != 0)

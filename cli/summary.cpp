@@ -7,7 +7,7 @@
 #include "cli/tune_options.h"
 #include "cli/weight_flags.h"
 #include "importer/build/report.h"
-#include "trainer/input_options.h"
+#include "trainer/template/input_options.h"
 
 namespace tandem {
 namespace {
@@ -32,7 +32,7 @@ int run(const Invocation& call) {
   std::map<std::string, std::vector<std::int64_t>> buckets;
   read_dims(a, options.dims, buckets);
   for (const auto& [name, sizes] : buckets) options.dims[name] = *std::max_element(sizes.begin(), sizes.end());
-  const Summary s = model.summary(options);
+  const Summary s = model.source().summary(options);
   for (const std::string& warning : s.warnings) call.say("warning: " + warning);
   if (!s.problems.empty()) call.say(concat("warning: ", report_of(a[model_file], s.problems)));
   if (!call.json()) {

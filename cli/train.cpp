@@ -9,6 +9,7 @@
 #include "base/spec.h"
 #include "base/units.h"
 #include "cli/choices.h"
+#include "cli/chosen_devices.h"
 #include "cli/command.h"
 #include "cli/data_flags.h"
 #include "cli/device_flags.h"
@@ -87,7 +88,7 @@ int show_plan(const Invocation& call, const Model& model, Prepared& job, const B
   options.plan.tuning.autotune = false;
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   Plan plan;
-  with_a_batch_that_fits(call, job, nullptr, [&] { plan = model.make_plan(options, backends.all()); });
+  with_a_batch_that_fits(call, job, nullptr, [&] { plan = model.source().make_plan(options, backends.all()); });
   model.check_plans(plan, options, backends.all(), *job.data.train, job.data.test, job.fit);
   check_room(call.arguments, model, plan);
   show_choices(call, model, job);
@@ -177,7 +178,7 @@ void plan_run(const Invocation& call, Model& model, Prepared& job, const Backend
     check_room(a, model, model.plan());
     if (a[output_flags.export_training_info]) check_training_info(a, model, job.fit.learning_rate.value_or(0));
     if (const std::string graph = a[output_flags.also_training_graph]; !graph.empty())
-      write_training_graph(call, graph, model.training_graph(job.options));
+      write_training_graph(call, graph, model.source().training_graph(job.options));
   }
   if (call.json()) call.print(plan_event(model.plan(), choices(call, model, job)));
   show_opening(call, model, job);
@@ -241,7 +242,9 @@ int run(const Invocation& call) {
   a.require(data_flags.data);
   if (!a[output_flags.dry_run]) a.require(output_flags.output);
   a[train_flags.grace], a[output_flags.keep];  // read now: a slip is told before anything is done
-  return a[output_flags.dry_run] ? train(call, nullptr) : on_ranks(call, train);
+  if (!a[output_flags.dry_run]) return on_ranks(call, train);
+  const Arguments filled = with_devices(call, a[rank_flags.processes].value_or(1), true);
+  return train({filled, call.streams, call.environment}, nullptr);
 }
 
 }  // namespace

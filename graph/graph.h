@@ -99,9 +99,8 @@ struct GraphOutput {
 // What a graph of one device holds of a parameter that is split.
 struct PartOfParameter {
   std::pair<ValueRole, std::string> parameter;  // role and name
-  Shape whole;           // of the template's tensor
-  int axis = 0;
-  std::int64_t begin = 0;
+  Shape whole;                    // of the template's tensor
+  std::vector<AxisRange> ranges;  // of it
 };
 
 class Graph {

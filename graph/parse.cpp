@@ -74,10 +74,17 @@ class Parser {
     part.parameter.second = l.name();
     part.parameter.first = l.role().first;
     part.whole = Shape{l.ints()};
-    l.expect("axis");
-    part.axis = static_cast<int>(l.number());
-    l.expect("from");
-    part.begin = l.number();
+    while (!l.ended()) {
+      AxisRange r;
+      l.expect("axis");
+      r.axis = static_cast<int>(l.number());
+      l.expect("from");
+      r.begin = l.number();
+      l.expect("size");
+      r.size = l.number();
+      if (l.take("outside")) r.outer = l.number();
+      part.ranges.push_back(r);
+    }
     graph_.parts.push_back(std::move(part));
   }
 

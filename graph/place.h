@@ -33,6 +33,8 @@ class DeviceParts {
   virtual Part part(ValueId v) const = 0;
   virtual ValueId put(ValueId v, Part part, ValueId like) = 0;      // returns v
   virtual ValueId sum(ValueId addends, const std::string& of) = 0;  // the whole on every device; `of`: for people
+  virtual ValueId largest(ValueId each, const std::string& of) = 0;  // of what devices have, by element, on every device
+  virtual ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) = 0;  // the value placed so; put in once
   // What each device has, as an addend of the mean over all samples: times the device's share of them. Where one has all samples, that
   // one's is the mean. `count`: of values that the whole's variance would be of, where each device's is made unbiased; else 1.
   virtual ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) = 0;
@@ -47,8 +49,12 @@ class PartsContext : public GraphBuilder {
   Node node;               // a copy: emitting nodes moves the graph's own. The rule may change it
   const MeshAxis& mesh;
   DeviceParts& devices;
-  ValueId result;          // what stands for the node's output; absent: the node stays
+  std::vector<ValueId> results;  // what stands for the node's outputs; none: the node stays
   Part part(int input) const { return devices.part(node.inputs[static_cast<std::size_t>(input)]); }
+  // A node whose result lies as `part` says, and along other axes of the mesh as the value `like`.
+  ValueId emit_as(Part part, ValueId like, std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
+    return devices.put(emit(op, std::move(in), std::move(a)), std::move(part), like);
+  }
 };
 
 // What a node makes of the parts of its operands along a mesh axis.
@@ -58,6 +64,17 @@ struct NodePlacement {
   std::string reason;         // why an operand that is split has to be whole; empty: none has
 };
 NodePlacement place_node(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh);
+
+// Of a node that gives addends of a sum where its operands lie in parts: that sum on every device, of its first operands and without its
+// activation. Absent where it gives none.
+ValueId sum_of_addends(PartsContext& c, std::size_t operands);
+// The node's activation of the sum; or, with the value that it was of, the gradient through it.
+ValueId activated(PartsContext& c, ValueId sum, ValueId of = {});
+
+// Of some nodes any part of the result can be computed of whole operands, and costs no more than its share: whether this is one, and that
+// part (the gradient of a table by its rows).
+bool gives_any_part(const Node& node, Part wanted);
+ValueId part_of_result(PartsContext& c, Part wanted);
 
 // The attributes of a node as they are for a part of its results: what they say of whole shapes is said of the part's.
 Attributes local_attributes(const Node& node, const Shape& whole, const Shape& local);

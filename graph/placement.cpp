@@ -55,9 +55,47 @@ std::vector<int> DeviceGroup::row_of(int position, std::size_t axis) const {
   return row;
 }
 
+std::optional<Shape> shape_of(const Shape& whole, std::span<const AxisRange> part) {
+  Shape shape = whole;
+  for (const AxisRange& r : part) {
+    if (r.axis < 0 || r.axis >= whole.rank() || r.outer < 1 || shape[r.axis] % r.outer != 0) return std::nullopt;
+    const std::int64_t run = shape[r.axis] / r.outer;
+    if (r.begin < 0 || r.begin > run || r.size < 0 || r.size > run - r.begin) return std::nullopt;
+    shape[r.axis] = r.outer * r.size;
+  }
+  return shape;
+}
+
+std::optional<std::vector<IndexRun>> runs_of(std::int64_t size, int axis, std::span<const AxisRange> part) {
+  constexpr std::size_t most = 65536;
+  std::vector<IndexRun> runs{{0, size}};
+  for (const AxisRange& r : part) {
+    if (r.axis != axis) continue;
+    const std::int64_t each = size / r.outer;
+    if (r.size == each) continue;  // all of it
+    std::vector<IndexRun> kept;
+    std::int64_t before = 0;  // indices of the runs that are passed
+    std::size_t i = 0;
+    for (std::int64_t o = 0; o < r.outer && r.size > 0; ++o)
+      for (std::int64_t at = o * each + r.begin, end = at + r.size; at < end;) {
+        for (; before + runs[i].end - runs[i].begin <= at; ++i) before += runs[i].end - runs[i].begin;
+        const std::int64_t first = runs[i].begin + at - before, last = std::min(runs[i].end, first + end - at);
+        if (!kept.empty() && kept.back().end == first)
+          kept.back().end = last;
+        else
+          kept.push_back({first, last});
+        at += last - first;
+        if (kept.size() > most) return std::nullopt;
+      }
+    runs = std::move(kept);
+    size = r.outer * r.size;
+  }
+  return runs;
+}
+
 Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGroup& group, int position) {
   Shape local = shape;
-  for (std::size_t a = 0; a < placement.parts.size(); ++a) {
+  for (std::size_t a = placement.parts.size(); a-- > 0;) {
     const Part& part = placement.parts[a];
     if (!part.is_split()) continue;
     const MeshAxis mesh = group.axes[a].as(part);

@@ -8,6 +8,7 @@
 // Source: the split, broadcast and partial-sum signatures of Yuan et al., "OneFlow", 2021; Xu et al., "GSPMD", 2021.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,6 +62,21 @@ struct Placement {
   std::vector<Part> parts;  // by the group's mesh axis
   bool operator==(const Placement&) const = default;
 };
+
+// Of an axis of a tensor: `size` indices from `begin` on in each of its `outer` equal runs.
+struct AxisRange {
+  int axis = 0;
+  std::int64_t begin = 0, size = 0, outer = 1;
+  bool operator==(const AxisRange&) const = default;
+};
+// Several ranges are a part of a tensor: each is of what those before it leave. The part's shape; absent where they do not fit `whole`.
+std::optional<Shape> shape_of(const Shape& whole, std::span<const AxisRange> part);
+// Consecutive indices of an axis: [begin, end).
+struct IndexRun {
+  std::int64_t begin = 0, end = 0;
+};
+// What a part that fits has of an axis of `size` indices. Absent where it is in more than 65,536 runs.
+std::optional<std::vector<IndexRun>> runs_of(std::int64_t size, int axis, std::span<const AxisRange> part);
 
 // The part of `shape` that the device in that position of the group holds. Fails (usage) where a dimension cannot be shared
 // out so.

@@ -89,7 +89,12 @@ class Printer {
     for (const PartOfParameter& part : graph_.parts)
       line("part of ", word(part.parameter.second),
            part.parameter.first == ValueRole::plain ? "" : concat(" as ", name_of(part.parameter.first)), ' ', ints(part.whole.dims),
-           " axis ", part.axis, " from ", part.begin);
+           joined(
+               part.ranges,
+               [](const AxisRange& r) {
+                 return concat(" axis ", r.axis, " from ", r.begin, " size ", r.size, r.outer > 1 ? concat(" outside ", r.outer) : "");
+               },
+               ""));
     for (const ValueId in : graph_.inputs) line("given ", defined(in, true));
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const ValueId v{static_cast<int>(i)};

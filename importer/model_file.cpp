@@ -17,7 +17,9 @@
 #include "importer/edit/cut_model.h"
 #include "importer/edit/replace_head.h"
 #include "importer/lora/lora.h"
+#include "importer/message/device_configurations.h"
 #include "importer/message/reader.h"
+#include "importer/message/signature.h"
 #include "importer/message/tensor_data.h"
 #include "importer/model_file_impl.h"
 #include "importer/weights/flatten.h"
@@ -231,6 +233,42 @@ std::optional<ModelFile> ModelFile::initialization() const {
   if (!made) return std::nullopt;
   return ModelFile(std::make_unique<Impl>(made->SerializeAsString(), impl_->path.empty() ? ExternalData() : ExternalData(impl_->path),
                                           impl_->path, WeightOptions{}));
+}
+
+namespace {
+
+void note_nodes(const std::vector<FlatNode>& nodes, std::map<std::string, NodeNotes>& notes) {
+  for (const FlatNode& node : nodes) {
+    if (node.proto) {
+      NodeNotes note{.modules = modules_of(*node.proto), .device = std::string(device_of(*node.proto))};
+      if (!note.modules.empty() || !note.device.empty()) notes.emplace(node.name, std::move(note));
+    }
+    for (const FlatBody& body : node.bodies) note_nodes(body.nodes, notes);
+  }
+}
+
+}  // namespace
+
+std::map<std::string, NodeNotes> ModelFile::node_notes() const {
+  std::map<std::string, NodeNotes> notes;
+  note_nodes(impl_->flat.main.nodes, notes);
+  return notes;
+}
+
+std::vector<DeviceConfiguration> ModelFile::configurations() const {
+  return device_configurations(impl_->proto, impl_->node_names());
+}
+
+std::vector<std::string> ModelFile::Impl::node_names() const {
+  std::map<const onnx::NodeProto*, std::string> known;
+  for (const FlatNode& node : flat.main.nodes)
+    if (node.proto) known.emplace(node.proto, node.name);
+  std::vector<std::string> names;
+  for (const onnx::NodeProto& node : proto.graph().node()) {
+    const auto it = known.find(&node);
+    names.push_back(it == known.end() ? node.name() : it->second);
+  }
+  return names;
 }
 
 std::string ModelFile::fingerprint() const {

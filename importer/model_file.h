@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/device_configuration.h"
 #include "importer/message/training_step.h"
 #include "importer/types.h"
 
@@ -21,6 +22,7 @@ struct SaveOptions {
   // Of the template's own training_info that was followed: its states now, and the steps since. They are values of it, as weights are.
   std::map<std::string, Tensor> training_states;
   std::int64_t training_steps = 0;
+  std::optional<DeviceConfiguration> configuration;         // written in place of one of its name
   bool overwrite = false;                                   // external data may replace any regular file of that name
   std::int64_t inline_bytes = (std::int64_t{1} << 31) - 1;  // a larger model keeps its weights in external data
   // adapters are inputs of the model, zero where nothing is fed; else they are merged
@@ -55,6 +57,12 @@ class ModelFile {
   // What its initializations compute, as a model without inputs whose outputs are named after the tensors that they are first
   // values of; none: it has none.
   std::optional<ModelFile> initialization() const;
+
+  // What nodes' metadata says of them, by name as a graph's nodes have it in `origin`.
+  std::map<std::string, NodeNotes> node_notes() const;
+  // The device configurations of the file (IR 11), by the same names; axes are those of the file. Fails (model) at a fault, which no
+  // checker of ONNX tells: naming node, tensor and field.
+  std::vector<DeviceConfiguration> configurations() const;
 
   // What tells two templates apart but for their weights: a hash of all else in the file.
   std::string fingerprint() const;

@@ -29,6 +29,7 @@ struct ModelFile::Impl {
   GraphMemo graphs;             // nothing of the above changes any more
 
   Graph graph(const ImportOptions& options) const;  // made anew
+  std::vector<std::string> node_names() const;      // of `proto`'s graph, as `flat` has them
 };
 
 }  // namespace tandem

@@ -22,11 +22,4 @@ bool is_sum_over_all(const ExchangeSpec& spec, int ranks) {
   return all;
 }
 
-void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group) {
-  if (!is_sum_over_all(spec, ranks))
-    fail(ExitCode::device, name_of(spec.kind), " among ", spec.members.size(), " of ", ranks, " devices: ", group,
-         " offers all_reduce over all devices alone");
-  if (!is_float(spec.dtype)) fail(ExitCode::communication, "all-reduce of ", spec.dtype, ": expected a floating-point type");
-}
-
 }  // namespace tandem

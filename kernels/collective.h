@@ -60,8 +60,5 @@ std::unique_ptr<CollectiveGroup> in_process_group(int ranks, double timeout_seco
 
 // Whether it is a sum, or the largest, over all of a group's ranks in their order.
 bool is_sum_over_all(const ExchangeSpec& spec, int ranks);
-// For groups that offer sums, and the largest, over all of their ranks alone: fails (device) for another exchange, and (communication) for
-// a type that is not summed.
-void check_sums_over_all(const ExchangeSpec& spec, int ranks, std::string_view group);
 
 }  // namespace tandem

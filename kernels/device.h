@@ -97,6 +97,12 @@ struct GroupSpec {
   bool deterministic = false;   // the same bits in every run
 };
 
+// What a member of an exchange copies from and to its device. In place: to where it was copied from.
+struct StagedBytes {
+  std::int64_t gives = 0, gets = 0;
+  bool in_place = false;
+};
+
 // One row of `tandem operators`: an operator's kernel, best first.
 struct KernelRow {
   std::string_view op;
@@ -145,6 +151,9 @@ class Backend {
   // What the devices of a plan exchange. By default ranks are threads, of one or several processes, whose buffers are host
   // memory.
   virtual std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const;
+  // The part in `exchange`, which works on host memory, of a device that exchanges with devices of other backends. By default the
+  // backend's memory is host memory.
+  virtual std::unique_ptr<Kernel> staged(std::unique_ptr<Kernel> exchange, const StagedBytes&) const { return exchange; }
 };
 
 }  // namespace tandem

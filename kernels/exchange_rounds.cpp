@@ -26,6 +26,8 @@ std::int64_t piece(const ExchangeSpec& s, std::size_t giver, std::size_t getter)
   return s.parts[giver] / common * (s.gets[getter] / (s.elements / common));
 }
 
+bool folds(const ExchangeSpec& s) { return std::ranges::any_of(rounds_of(s.kind), &Round::folds); }
+
 constexpr auto sum_shares = [](const ExchangeSpec& s, std::size_t, std::size_t getter) { return share_of(s, getter); };
 constexpr auto spread_shares = [](const ExchangeSpec& s, std::size_t giver, std::size_t) { return share_of(s, giver); };
 constexpr auto sum_parts = [](const ExchangeSpec& s, std::size_t, std::size_t getter) {
@@ -63,6 +65,22 @@ std::span<const Round> rounds_of(ExchangeKind kind) {
   fail("unknown exchange");
 }
 
+std::int64_t elements_given(const ExchangeSpec& s, std::size_t member) {
+  std::int64_t end = 0;
+  for (const Round& round : rounds_of(s.kind))
+    for (std::size_t m = 0; m < s.members.size(); ++m)
+      if (const Leg leg = round.leg(s, member, m); leg.elements > 0) end = std::max(end, leg.from + leg.elements);
+  return end;
+}
+
+std::int64_t elements_got(const ExchangeSpec& s, std::size_t member) {
+  std::int64_t end = 0;
+  for (const Round& round : rounds_of(s.kind))
+    for (std::size_t m = 0; m < s.members.size(); ++m)
+      if (const Leg leg = round.leg(s, m, member); leg.elements > 0) end = std::max(end, leg.to + leg.elements);
+  return end;
+}
+
 bool meet(const ExchangeSpec& spec, std::size_t a, std::size_t b) {
   const std::span<const Round> rounds = rounds_of(spec.kind);
   return std::any_of(rounds.begin(), rounds.end(),
@@ -70,9 +88,7 @@ bool meet(const ExchangeSpec& spec, std::size_t a, std::size_t b) {
 }
 
 std::string fault_of(const ExchangeSpec& s) {
-  const std::span<const Round> rounds = rounds_of(s.kind);
-  const bool folds = std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.folds; });
-  if (folds && s.dtype != DType::float32 && s.dtype != DType::float64) return concat("expected float32 or float64, got ", s.dtype);
+  if (folds(s) && !is_float(s.dtype)) return concat("expected a floating-point type, got ", s.dtype);
   const auto adds_up = [&](const std::vector<std::int64_t>& parts) {
     return parts.size() == s.members.size() && std::all_of(parts.begin(), parts.end(), [](std::int64_t n) { return n >= 0; }) &&
            before(parts, parts.size()) == s.elements;
@@ -93,8 +109,10 @@ std::string fault_of(const ExchangeSpec& s) {
 }
 
 void check(const ExchangeSpec& s) {
-  if (const std::string fault = fault_of(s); !fault.empty())
-    fail(ExitCode::communication, name_of(s.kind), " among ", s.members.size(), " ranks: ", fault);
+  std::string fault = fault_of(s);
+  if (fault.empty() && folds(s) && s.dtype != DType::float32 && s.dtype != DType::float64)
+    fault = concat("expected float32 or float64, got ", s.dtype);
+  if (!fault.empty()) fail(ExitCode::communication, name_of(s.kind), " among ", s.members.size(), " ranks: ", fault);
 }
 
 }  // namespace tandem

@@ -18,8 +18,13 @@ std::span<const Round> rounds_of(ExchangeKind kind);
 // Whether anything moves between two members.
 bool meet(const ExchangeSpec& spec, std::size_t a, std::size_t b);
 
+// Elements of what a member gives, and of what it gets, from the first that moves to the last.
+std::int64_t elements_given(const ExchangeSpec& spec, std::size_t member);
+std::int64_t elements_got(const ExchangeSpec& spec, std::size_t member);
+
 // What cannot be of its numbers of elements and its type; empty: it can be.
 std::string fault_of(const ExchangeSpec& spec);
-void check(const ExchangeSpec& spec);  // fails (communication) with it
+// Fails (communication) with it, and where host memory of such a type is not summed.
+void check(const ExchangeSpec& spec);
 
 }  // namespace tandem

@@ -46,6 +46,9 @@ class TracedBackend final : public Backend {
   void release_scratch() const override { backend_.release_scratch(); }
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return backend_.create_group(spec); }
+  std::unique_ptr<Kernel> staged(std::unique_ptr<Kernel> exchange, const StagedBytes& bytes) const override {
+    return backend_.staged(std::move(exchange), bytes);
+  }
 
  private:
   struct Recording;

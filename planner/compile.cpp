@@ -227,8 +227,8 @@ class Compilation {
           std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
       if (part == graph.parts.end()) continue;
       p.type.shape = part->whole;
-      p.axis = part->axis;
-      p.begins = graphs.begins.at(p.key());
+      const std::vector<std::vector<std::int64_t>>& begins = graphs.begins.at(p.key());
+      for (std::size_t i = 0; i < part->ranges.size(); ++i) p.ranges.push_back({part->ranges[i], begins[i]});
     }
   }
 

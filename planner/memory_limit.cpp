@@ -44,7 +44,8 @@ std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1
 
 // What would take less memory on each device.
 std::string smaller_by_parts(const CompileOptions& o) {
-  const bool parts = o.mode == PlanMode::training && o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 && !o.placement;
+  const bool parts = o.mode == PlanMode::training && o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 &&
+                     o.parallel.places.empty() && !o.configuration && !o.placement;
   return parts ? concat("; with ", option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ",
                         o.devices.size(), " devices")
                : "";

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/device_configuration.h"
 #include "graph/graph.h"
 #include "kernels/device.h"
 #include "planner/plan/plan.h"
@@ -87,6 +88,16 @@ struct Parallelism {
     bool operator==(const Split&) const = default;
   };
   std::vector<Split> splits{};
+  int weights_on = -1;  // the device, as an index into CompileOptions::devices, on which trained parameters and states live; -1: on each
+  // Nodes and parameters that the pattern names, or that belong to a module that it names, are put on these devices. The first such rule
+  // counts; what no rule names lies with its operands (planner/place/by_rules.h). Mesh and factors are then those of each such group.
+  struct Place {
+    std::string pattern;
+    std::vector<int> devices;  // numbers of CompileOptions::devices, ascending
+    bool of_file = false;      // the model's file says it, perhaps of what is not computed
+    bool operator==(const Place&) const = default;
+  };
+  std::vector<Place> places{};
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -95,11 +106,15 @@ struct Parallelism {
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
+  // parameters' groups, by name; others live where they are read
+  std::map<std::string, int, std::less<>> parameters{};
   // the model's inputs, parameters and outputs by name, by their group's mesh axes; others are whole
   std::map<std::string, std::vector<Part>, std::less<>> values;
   // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
   std::optional<std::size_t> layers_along{}, parameters_along{};
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
+  // The position along `parameters_along` that holds all of every parameter; absent: each holds a part.
+  std::optional<std::size_t> home{};
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.
@@ -204,6 +219,9 @@ struct CompileOptions {
   TuningOptions tuning;
   MemoryOptions memory;
   Parallelism parallel;                       // how the devices share the work
+  std::optional<DeviceConfiguration> configuration;  // the file's (IR 11), in place of what `parallel` says
+  // further names that rules of places may mean nodes by: the modules that a node belongs to, by the node's name
+  std::map<std::string, std::vector<std::string>, std::less<>> modules;
   bool gather = true;                         // whether what cannot be computed by parts is gathered; else it is an error
   std::optional<PlacementRequest> placement;  // where values live, in place of what `parallel` says
   PassOptions passes;

@@ -39,7 +39,7 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
       ++busy;
       least = std::min(least, d.slice_size);
     }
-  if (busy < 2 || o.synchronize_batch_norm) return;
+  if (busy < 2 || least == plan.batch || o.synchronize_batch_norm) return;
   for (const DeviceProgram& d : plan.programs)
     if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
       list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,

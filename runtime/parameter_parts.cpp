@@ -12,28 +12,38 @@ Operand source_of(const PlanParameter& p, const ParameterPart& part) {
   return {part.operand.dtype, part.operand.shape, p.source.any() ? Layout::row_major(part.operand.shape.rank()) : p.source};
 }
 
-// Calls move(offset in the whole, offset in the part, bytes) for each range of memory that a part cut along an axis has.
+// Calls move(offset in the whole, offset in the part, bytes) for each run of memory that a part has. It fits the whole.
 template <class Move>
-void for_each_range(const PlanParameter& p, const ParameterPart& part, const Move& move) {
+void for_each_run(const PlanParameter& p, const ParameterPart& part, const Move& move) {
   const Shape& shape = p.type.shape;
-  std::int64_t outer = 1, row = static_cast<std::int64_t>(size_of(p.type.dtype));
-  for (int axis = 0; axis < part.axis; ++axis) outer *= shape[axis];
-  for (int axis = part.axis + 1; axis < shape.rank(); ++axis) row *= shape[axis];
-  const std::int64_t elements = part.operand.shape.elements();
-  if (elements == 0) return;
-  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(p.type.dtype)) / outer;
-  for (std::int64_t i = 0; i < outer; ++i)
-    move(static_cast<std::size_t>((i * shape[part.axis] + part.begin) * row), static_cast<std::size_t>(i * bytes),
-         static_cast<std::size_t>(bytes));
+  int last = 0;  // the last axis that is cut: what lies behind it is whole
+  for (const AxisRange& r : part.ranges) last = std::max(last, r.axis);
+  std::vector<std::vector<IndexRun>> runs;
+  for (int axis = 0; axis <= last; ++axis) runs.push_back(*runs_of(shape[axis], axis, part.ranges));
+  std::size_t row = size_of(p.type.dtype), at = 0;
+  for (int axis = last + 1; axis < shape.rank(); ++axis) row *= static_cast<std::size_t>(shape[axis]);
+  const auto go = [&](const auto& self, int axis, std::size_t before) -> void {
+    const auto size = static_cast<std::size_t>(shape[axis]);
+    for (const IndexRun& run : runs[static_cast<std::size_t>(axis)]) {
+      const auto begin = static_cast<std::size_t>(run.begin), end = static_cast<std::size_t>(run.end);
+      if (axis < last) {
+        for (std::size_t i = begin; i < end; ++i) self(self, axis + 1, before * size + i);
+        continue;
+      }
+      move((before * size + begin) * row, at, (end - begin) * row);
+      at += (end - begin) * row;
+    }
+  };
+  if (part.operand.shape.elements() > 0) go(go, 0, 0);
 }
 
 }  // namespace
 
 std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> whole) {
   std::vector<std::byte> kept(static_cast<std::size_t>(part.operand.bytes())), cut;
-  if (part.axis >= 0) {
+  if (!part.is_whole()) {
     cut.resize(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
-    for_each_range(p, part, [&](std::size_t from, std::size_t to, std::size_t bytes) {
+    for_each_run(p, part, [&](std::size_t from, std::size_t to, std::size_t bytes) {
       std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(from), bytes, cut.begin() + static_cast<std::ptrdiff_t>(to));
     });
     whole = cut;
@@ -43,10 +53,10 @@ std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& par
 }
 
 void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> kept, std::span<std::byte> whole) {
-  if (part.axis < 0) return reorder(part.operand, kept, source_of(p, part), whole);
+  if (part.is_whole()) return reorder(part.operand, kept, source_of(p, part), whole);
   std::vector<std::byte> cut(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
   reorder(part.operand, kept, source_of(p, part), cut);
-  for_each_range(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) {
+  for_each_run(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) {
     std::copy_n(cut.begin() + static_cast<std::ptrdiff_t>(from), bytes, whole.begin() + static_cast<std::ptrdiff_t>(to));
   });
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/mixed_group.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/exchange_specs.h"
 #include "runtime/parameter_parts.h"
@@ -112,9 +113,6 @@ void Session::State::load(Plan plan) {
 }
 
 void Session::State::make_group(const Plan& p) {
-  const std::string& backend = p.devices[0].device.backend;
-  for (const PlanDevice& d : p.devices)
-    if (d.device.backend != backend) fail(ExitCode::device, "devices ", p.devices[0].device, " and ", d.device, " cannot exchange values");
   GroupSpec spec;
   spec.first_rank = range.first;
   spec.ranks = static_cast<int>(p.devices.size());
@@ -122,7 +120,11 @@ void Session::State::make_group(const Plan& p) {
   for (int d = 0; d < range.count; ++d) spec.devices.push_back(p.devices[static_cast<std::size_t>(range.first + d)].device.index);
   spec.deterministic = p.options.deterministic;
   if (world) spec.timeout_seconds = world->timeout_seconds();
-  group = find_backend(backends, p.devices[0].device).create_group(spec);
+  std::vector<const Backend*> of;
+  for (int d = 0; d < range.count; ++d) of.push_back(&find_backend(backends, p.devices[static_cast<std::size_t>(range.first + d)].device));
+  const std::string& first = p.devices[0].device.backend;
+  const bool mixed = std::ranges::any_of(p.devices, [&](const PlanDevice& d) { return d.device.backend != first; });
+  group = mixed ? mixed_group(spec, std::move(of)) : of[0]->create_group(spec);
 }
 
 // Gives all ranks what each device has written.

@@ -40,7 +40,7 @@ std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::si
   std::vector<std::size_t> all;
   for (std::size_t d = 0; d < devices.size(); ++d)
     if (part_of(p, d)) all.push_back(d);
-  const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->axis < 0; };
+  const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->is_whole(); };
   if (whole(asked)) return {asked};
   if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
   if (all.size() != plans[0]->parts_of(p).size())
@@ -53,7 +53,7 @@ bool Session::State::lacks(const PlanParameter& p) const {
   const std::vector<ParameterPart> parts = plans[0]->parts_of(p);
   for (int rank = 0; rank < world->ranks(); ++rank) {
     const auto here = [&](const ParameterPart& part) { return part.device / range.count == rank; };
-    const bool whole = std::any_of(parts.begin(), parts.end(), [&](const ParameterPart& part) { return here(part) && part.axis < 0; });
+    const bool whole = std::any_of(parts.begin(), parts.end(), [&](const ParameterPart& part) { return here(part) && part.is_whole(); });
     if (!whole && !std::all_of(parts.begin(), parts.end(), here)) return true;
   }
   return false;
@@ -74,7 +74,7 @@ void Session::gather_parameters() {
     s.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
       const std::optional<ParameterPart> own = s.part_of(p, d);
       if (!own) return;
-      const auto first = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& part) { return part.same_range(*own); });
+      const auto first = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& part) { return part.same_ranges(*own); });
       if (first->device != own->device) return;
       bytes[d].resize(static_cast<std::size_t>(own->operand.bytes()));
       device->read(p.arena, *own, bytes[d]);

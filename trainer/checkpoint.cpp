@@ -29,7 +29,7 @@ struct Type {
   DType dtype;
   std::string_view name;
 };
-constexpr Type types[] = {{DType::float32, "F32"},  {DType::float64, "F64"}, {DType::float16, "F16"}, {DType::bfloat16, "BF16"},
+constexpr Type stored_types[] = {{DType::float32, "F32"},  {DType::float64, "F64"}, {DType::float16, "F16"}, {DType::bfloat16, "BF16"},
                           {DType::boolean, "BOOL"}, {DType::int8, "I8"},     {DType::int16, "I16"},   {DType::int32, "I32"},
                           {DType::int64, "I64"},    {DType::uint8, "U8"},    {DType::uint16, "U16"},  {DType::uint32, "U32"},
                           {DType::uint64, "U64"}};
@@ -104,8 +104,8 @@ std::string head_of(const RegularFile& file) {
 // The type of a tensor of the header, which lies at `at` of the data.
 TensorType type_of(const Json& entry, std::int64_t at, std::int64_t end_of_data) {
   const std::string& name = entry.at("dtype").text();
-  const Type* const type = std::find_if(std::begin(types), std::end(types), [&](const Type& t) { return t.name == name; });
-  if (type == std::end(types)) fail("dtype ", name, " is not known");
+  const Type* const type = std::find_if(std::begin(stored_types), std::end(stored_types), [&](const Type& t) { return t.name == name; });
+  if (type == std::end(stored_types)) fail("dtype ", name, " is not known");
   std::int64_t bytes = static_cast<std::int64_t>(size_of(type->dtype));
   std::vector<std::int64_t> dims;
   for (const Json& dim : entry.at("shape").array()) {
@@ -127,8 +127,8 @@ void write_checkpoint(const std::filesystem::path& path, const Json& state, cons
   std::uint32_t of_data = 0;
   each(weights, optimizer, [&](std::string_view folder, const NamedTensor& t) {
     const Type* const type =
-        std::find_if(std::begin(types), std::end(types), [&](const Type& row) { return row.dtype == t.tensor.dtype(); });
-    if (type == std::end(types))
+        std::find_if(std::begin(stored_types), std::end(stored_types), [&](const Type& row) { return row.dtype == t.tensor.dtype(); });
+    if (type == std::end(stored_types))
       fail(ExitCode::io, path.string(), ": '", t.name, "' is of a type that checkpoints cannot hold, ", t.tensor.type());
     const auto bytes = t.tensor.bytes();
     Json::Array dims;

@@ -4,9 +4,10 @@
 #include <functional>
 
 #include "base/option.h"
+#include "trainer/compiled_model.h"
 #include "trainer/feed/decodable.h"
 #include "trainer/loss_measures.h"
-#include "trainer/model_state.h"
+#include "trainer/model.h"
 
 namespace tandem {
 namespace {
@@ -26,7 +27,7 @@ std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Datase
 // Returns whether all of it was run. `evaluation`: what is measured; of no losses: the model predicts. `looks`: at inputs, too, as the
 // model's numbers, also of other ranks' samples.
 template <class Each>
-bool for_each_batch(Model::State& s, Feed& feed, const EvaluateOptions& o, const EvaluationOutputs& evaluation, std::int64_t batch,
+bool for_each_batch(CompiledModel& s, Feed& feed, const EvaluateOptions& o, const EvaluationOutputs& evaluation, std::int64_t batch,
                     bool looks, Each&& each) {
   std::vector<std::string> outputs = o.outputs;
   if (outputs == s.options.outputs) outputs.clear();  // those of all its plans
@@ -81,14 +82,14 @@ Tensor spread_rows(const Tensor& rows, std::span<const std::int64_t> samples, st
 }  // namespace
 
 Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
-  State& s = *state_;
+  CompiledModel& s = *compiled_;
   if (o.preprocess.bad_samples > 0) {  // in place of a broken one another would count twice
     EvaluateOptions strict = o;
     strict.preprocess.bad_samples = 0;
     return evaluate(Subset(data, decodable_samples(data, o.preprocess), data.name()), strict);
   }
   const std::int64_t batch = batch_size(o, s.running().plan(0), data);
-  if (s.losses.empty()) s.losses_for(s.options);  // says why there is no loss
+  if (s.losses.empty()) s.source.losses_for(s.options);  // says why there is no loss
   if (!o.outputs.empty()) fail(ExitCode::usage, option("outputs"), " is for predictions: what is measured is the loss's value");
   // The weights are those of this data, whatever that was trained on had.
   std::vector<FeedTarget> targets = s.targets;
@@ -113,7 +114,7 @@ Evaluation Model::evaluate(const Dataset& data, const EvaluateOptions& o) {
 }
 
 std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptions& o) {
-  State& s = *state_;
+  CompiledModel& s = *compiled_;
   if (o.preprocess.bad_samples > 0) {
     EvaluateOptions strict = o;
     strict.preprocess.bad_samples = 0;
@@ -134,7 +135,7 @@ std::vector<NamedTensor> Model::predict(const Dataset& data, const EvaluateOptio
     if (results.empty()) {
       std::string left_out;
       const std::vector<std::string> asked = o.outputs.empty() ? s.options.outputs : o.outputs;
-      const std::vector<std::string> own = asked.empty() ? s.file.outputs() : asked;
+      const std::vector<std::string> own = asked.empty() ? s.source.file().outputs() : asked;
       for (const std::string& name : asked.empty() ? own : std::vector<std::string>{})
         if (std::ranges::none_of(p.outputs, [&](const HostOutput& out) { return out.name == name; }))
           s.notes.push_back(concat("output '", name, "' is left out: it takes inputs that the model is not compiled with"));

@@ -5,25 +5,25 @@
 #include <numeric>
 
 #include "planner/compile.h"
-#include "trainer/initialize.h"
+#include "trainer/template/initialize.h"
 
 namespace tandem {
 namespace {
 
 // Where files are run: the host, where it is a device, else this process's first one.
-DeviceSpec device_of(const Model::State& s) {
+DeviceSpec device_of(const CompiledModel& s) {
   if (std::any_of(s.backends.begin(), s.backends.end(), [](const Backend* b) { return b->name() == "cpu"; })) return {.id = {"cpu", 0}};
   return {.id = s.options.plan
                     .devices[static_cast<std::size_t>(devices_of(s.options.world, static_cast<int>(s.options.plan.devices.size())).first)]
                     .id};
 }
 
-Session& session_of(const Model::State& s, const GraphFile& file, std::int64_t samples) {
+Session& session_of(const CompiledModel& s, const GraphFile& file, std::int64_t samples) {
   auto& kept = s.file_sessions[{file.path(), samples}];
   if (kept.session) return *kept.session;
   ModelOptions inference = s.options;
   inference.plan.mode = PlanMode::inference;
-  const GraphSource source = [&, model = s.source(inference)](std::int64_t batch) {
+  const GraphSource source = [&, model = s.source.graphs(inference)](std::int64_t batch) {
     return file.graph(model(batch), batch, dims_of(s.options));
   };
   const Graph graph = source(samples);
@@ -54,7 +54,7 @@ Tensor rows_of(const TensorType& have, const std::byte* bytes, const TensorType&
 
 }  // namespace
 
-FileMeasure::FileMeasure(const Model::State& state, GraphFile file, std::optional<TensorType> labels)
+FileMeasure::FileMeasure(const CompiledModel& state, GraphFile file, std::optional<TensorType> labels)
     : s_(state), file_(std::move(file)), labels_(std::move(labels)) {
   if (const FileInput* const input = file_.of(FileInput::Of::labels); input && !labels_)
     fail(ExitCode::usage, file_.path(), ": its input '", input->name, "' is the labels, and the loss ", s_.options.plan.loss.name,
@@ -62,7 +62,7 @@ FileMeasure::FileMeasure(const Model::State& state, GraphFile file, std::optiona
 }
 
 bool FileMeasure::reads_inputs() const {
-  const std::vector<ModelInput> own = s_.file.inputs();
+  const std::vector<ModelInput> own = s_.source.file().inputs();
   return std::any_of(file_.inputs().begin(), file_.inputs().end(), [&](const FileInput& i) {
     return std::any_of(own.begin(), own.end(), [&](const ModelInput& m) { return m.name == i.value; });
   });

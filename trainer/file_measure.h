@@ -2,8 +2,8 @@
 // gave for each batch, which every rank has whole. Of numbers for each sample the mean is by the samples' weights, unless the
 // file takes these itself; one number of a batch counts as much as its samples do together.
 #pragma once
-#include "trainer/graph_file.h"
 #include "trainer/loss_measures.h"
+#include "trainer/template/graph_file.h"
 
 namespace tandem {
 
@@ -11,7 +11,7 @@ class FileMeasure {
  public:
   // `labels`: the type of one sample's, as the batches have them; absent: none. Both outlive it. Fails (usage) where the file takes
   // labels and there are none, or such as cannot become its own.
-  FileMeasure(const Model::State& state, GraphFile file, std::optional<TensorType> labels);
+  FileMeasure(const CompiledModel& state, GraphFile file, std::optional<TensorType> labels);
   // `labels`, of batch.size samples; null where the file takes none.
   void add(const Plan& plan, const Runner& runner, const BatchLabels& batch, const std::byte* labels);
   double mean() const { return weight_ == 0 ? 0 : sum_ / weight_; }
@@ -21,7 +21,7 @@ class FileMeasure {
  private:
   Tensor given(const FileInput& input, const TensorType& wanted, const Plan& plan, const Runner& runner, const BatchLabels& batch,
                const std::byte* labels) const;
-  const Model::State& s_;
+  const CompiledModel& s_;
   GraphFile file_;
   std::optional<TensorType> labels_;
   double sum_ = 0, weight_ = 0;

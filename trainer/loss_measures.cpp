@@ -67,19 +67,19 @@ EvaluationOutputs evaluation_of(const Losses& losses, const std::vector<std::str
   return outputs;
 }
 
-LossMeasures::LossMeasures(const Model::State& state, const std::vector<std::string>& metrics)
+LossMeasures::LossMeasures(const CompiledModel& state, const std::vector<std::string>& metrics)
     : losses_(state.losses), sums_(losses_.size()) {
   const auto [rows, files] = rows_and_files(metrics);
   for (const Labels& l : losses_) scores_.emplace_back(l, rows, losses_.size() > 1);
   files_.resize(losses_.size());
   if (files.empty() && std::none_of(losses_.begin(), losses_.end(), [](const Labels& l) { return l.of_file(); })) return;
-  const Graph graph = state.source(state.options)(std::max<std::int64_t>(1, state.options.plan.batch));
-  const std::vector<std::optional<GraphFile>> of_losses = state.loss_files(state.options, graph);
+  const Graph graph = state.source.graphs(state.options)(std::max<std::int64_t>(1, state.options.plan.batch));
+  const std::vector<std::optional<GraphFile>> of_losses = state.source.loss_files(state.options, graph);
   for (std::size_t i = 0; i < files_.size(); ++i)
     if (of_losses[i]) files_[i] = std::make_unique<FileMeasure>(state, *of_losses[i], losses_[i].sample);
   for (const std::string& file : files) {
     const std::string on = graph[model_value(graph, state.options.plan)].name;
-    metrics_.push_back(std::make_unique<FileMeasure>(state, GraphFile(file, state.other_file(file), graph, on), losses_[0].sample));
+    metrics_.push_back(std::make_unique<FileMeasure>(state, GraphFile(file, state.source.other_file(file), graph, on), losses_[0].sample));
   }
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
+#include "trainer/compiled_model.h"
 #include "trainer/measure/scores.h"
-#include "trainer/model_state.h"
 
 namespace tandem {
 
@@ -26,7 +26,7 @@ class FileMeasure;
 class LossMeasures {
  public:
   // `state` outlives it. Fails (usage) as Scores and FileMeasure.
-  LossMeasures(const Model::State& state, const std::vector<std::string>& metrics);
+  LossMeasures(const CompiledModel& state, const std::vector<std::string>& metrics);
   ~LossMeasures();
   bool reads_inputs() const;  // a file takes an input of the model, of all samples
   void add(const Plan& plan, const Runner& runner, const BatchLabels& batch);  // of a plan that gives evaluation_of(), and was run

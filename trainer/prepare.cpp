@@ -10,9 +10,9 @@
 #include "base/spec.h"
 #include "ranks/world.h"
 #include "trainer/feed/preprocess.h"
-#include "trainer/input_options.h"
 #include "trainer/measure/scores.h"
 #include "trainer/records/best_measure.h"
+#include "trainer/template/input_options.h"
 
 namespace tandem {
 namespace {
@@ -85,11 +85,12 @@ class Preparation {
  private:
   // Of what the file says.
   void take_inputs();
+  void take_placement();
   void take_loss() { take_words(of_loss); }
   void take_own_step();
   void assume_loss();
   void plan_class_weights();
-  void check_model() { model_.check(o_, backends_); }
+  void check_model() { source_.check(o_, backends_); }
   // Of what the data says.
   void take_preprocess() { take_words(of_samples); }
   void settle_fit();
@@ -98,11 +99,11 @@ class Preparation {
   void tell_data();
   void settle_preprocess();
   void mix_labels();
-  void fit_labels() { note(model_.fit_labels(o_, *first_)); }
+  void fit_labels() { note(source_.fit_labels(o_, *first_)); }
   void count_class_weights();
   void check_data();
   void measure_best();
-  void give_bytes() { model_.fit_inputs(o_, *first_, asked_.fit.preprocess); }
+  void give_bytes() { source_.fit_inputs(o_, *first_, asked_.fit.preprocess); }
 
   struct Step {
     void (Preparation::*take)();
@@ -120,6 +121,7 @@ class Preparation {
   std::vector<const Dataset*> parts() const;
 
   const Model& model_;
+  const ModelTemplate& source_ = model_.source();
   RunOptions& asked_;
   ModelOptions& o_;
   const Backends backends_;
@@ -133,8 +135,9 @@ class Preparation {
 const Preparation::Step Preparation::of_file[] = {
     //                                   train  plan   evaluate predict
     {&Preparation::take_inputs,          true,  true,  true,    true},
+    {&Preparation::take_placement,       true,  true,  true,    true},
     {&Preparation::take_loss,            true,  true,  true,    false},
-    {&Preparation::take_own_step,        true,  false, false,   false},
+    {&Preparation::take_own_step,        true,  true,  false,   false},
     {&Preparation::assume_loss,          true,  true,  true,    true},
     {&Preparation::plan_class_weights,   false, true,  false,   false},
     {&Preparation::check_model,          true,  false, false,   false},
@@ -202,17 +205,22 @@ void Preparation::take_words(std::span<const Word> words) {
   }
 }
 
+// What the file says of devices.
+void Preparation::take_placement() {
+  for (const std::string& text : source_.fit_placement(o_, asked_.configuration)) note(text);
+}
+
 void Preparation::take_inputs() {
   take_words(of_inputs);
   if (!has_data()) return;
-  const std::optional<DataRequest> request = model_.dims_request(o_);
+  const std::optional<DataRequest> request = source_.dims_request(o_);
   if (!request) return;
   if (!asked_.data.empty()) {
-    if (const std::unique_ptr<Dataset> data = arrays_of(asked_.data, *request)) model_.fit_dims(o_, *data);
+    if (const std::unique_ptr<Dataset> data = arrays_of(asked_.data, *request)) source_.fit_dims(o_, *data);
     return;
   }
   const Splits& s = asked_.splits;
-  model_.fit_dims(o_, *(s.train ? s.train : s.test ? s.test : s.validation));
+  source_.fit_dims(o_, *(s.train ? s.train : s.test ? s.test : s.validation));
 }
 
 void Preparation::take_own_step() {
@@ -226,12 +234,12 @@ void Preparation::take_own_step() {
                                             : concat("; of this ", option("loss"), " overrules the loss")));
   if (loss) {
     const std::string on = o_.plan.loss.on;
-    model_.take_loss(*step, o_);
+    source_.take_loss(*step, o_);
     if (given("loss_on")) o_.plan.loss.on = on;
   }
   if (!optimizer) return;
   const bool accumulate = o_.plan.optimizer.accumulate, average = o_.plan.optimizer.average;
-  model_.take_optimizer(*step, o_);
+  source_.take_optimizer(*step, o_);
   if (asked_.adjust_own_optimizer) asked_.adjust_own_optimizer(o_.plan.optimizer);
   o_.plan.optimizer.accumulate = accumulate;
   o_.plan.optimizer.average = average;
@@ -240,7 +248,7 @@ void Preparation::take_own_step() {
 
 // Told where no data will tell it better.
 void Preparation::assume_loss() {
-  const std::string assumed = model_.assume_loss(o_);
+  const std::string assumed = source_.assume_loss(o_);
   if (asked_.purpose == Purpose::plan && !has_data()) note(assumed);
 }
 
@@ -248,7 +256,7 @@ void Preparation::assume_loss() {
 void Preparation::plan_class_weights() {
   if (asked_.class_weights.empty()) return;
   if (asked_.class_weights != "balanced") {
-    o_.plan.loss.class_weights = model_.class_weights(asked_.class_weights, o_, MemoryDataset("no data"));
+    o_.plan.loss.class_weights = source_.class_weights(asked_.class_weights, o_, MemoryDataset("no data"));
     return;
   }
   const std::int64_t classes = model_.data_request(o_).classes;
@@ -298,7 +306,7 @@ std::vector<const Dataset*> Preparation::parts() const {
 }
 
 void Preparation::take_constants() {
-  for (const Dataset* data : parts()) model_.fit_constants(o_, *data);
+  for (const Dataset* data : parts()) source_.fit_constants(o_, *data);
 }
 
 void Preparation::tell_data() {
@@ -341,7 +349,7 @@ void Preparation::mix_labels() {
 void Preparation::count_class_weights() {
   if (asked_.class_weights.empty()) return;
   std::vector<double>& weights = o_.plan.loss.class_weights;
-  weights = model_.class_weights(asked_.class_weights, o_, *first_);
+  weights = source_.class_weights(asked_.class_weights, o_, *first_);
   if (asked_.class_weights != "balanced") return;
   constexpr std::size_t most = 10;
   std::string list;
@@ -359,7 +367,7 @@ void Preparation::measure_best() {
 void Preparation::check_data() {
   for (const Dataset* data : parts())
     if (data->size() > 0)
-      if (const std::string found = model_.check_data(*data, o_, asked_.fit.preprocess); data == first_) note(found);
+      if (const std::string found = source_.check_data(*data, o_, asked_.fit.preprocess); data == first_) note(found);
 }
 
 }  // namespace

@@ -67,8 +67,9 @@ void place_attention(PlaceContext& c, int mask_at) {
   // Heads that share a key go where it goes: parts of the keys are parts of the heads.
   if (place.axis == 1 && c.x(0)[1] != c.x(1)[1] && (place.outer != 1 || c.x(1)[1] % c.batch() != 0))
     c.fail("its heads share ", c.x(1)[1], " keys, which have no ", c.batch(), " equal parts");
-  if (drops && (place.axis != 0 || place.outer != 1 || c.attributes().integer("inner") == 0))
-    c.fail("it drops by numbers that are counted by samples");
+  const bool whole_samples = c.has_input(mask_at + 2) && !c.split(mask_at + 2);
+  if (drops && (place.outer != 1 || (place.axis == 0 && (c.attributes().integer("inner") == 0 || whole_samples))))
+    c.fail("it drops by numbers that are counted by samples and by heads");
   for (int i = 0; i <= mask_at; ++i) {
     if (!c.has_input(i)) continue;
     const bool repeated = i == mask_at && c.x(i)[place.axis] == 1;

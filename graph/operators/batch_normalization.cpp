@@ -94,19 +94,60 @@ void follow_channels(FollowContext& c) {
   for (int i = 1; i < c.outputs(); ++i) c.set(i, {.mixed = true});
 }
 
-// Each device normalizes by the statistics of its own samples.
+// By channel: what has these along axis 1, the first of them, and what has one number for each lie alike.
+bool by_channels(PlaceContext& c, std::initializer_list<int> of_x, std::initializer_list<int> one_each) {
+  BatchPlace channels;
+  for (const int i : of_x)
+    if (c.split(i, 1)) channels = c.place(i);
+  for (const int i : one_each)
+    if (c.split(i)) channels = {.axis = 1, .outer = c.place(i).outer};
+  if (!channels.present()) return false;
+  const auto lie = [&](std::initializer_list<int> inputs, int axis) {
+    const BatchPlace place{.axis = axis, .outer = channels.outer};
+    for (const int i : inputs) {
+      if (!c.has_input(i) || c.place(i) == place) continue;
+      if (c.split(i)) c.fail("its operands are split at different places");
+      c.need(i, place);
+    }
+    return place;
+  };
+  const BatchPlace each = lie(one_each, 0), x = lie(of_x, 1);
+  for (int i = 0; i < c.outputs(); ++i) c.set(i, c.y(i).rank() > 1 ? x : each);
+  return true;
+}
+
+// By channel, or each device normalizes by the statistics of its own samples.
 void place_normalization(PlaceContext& c) {
+  if (by_channels(c, {0, 3}, {1, 2, 4, 5})) return;
   if (!c.split(0, 0) || (c.has_input(3) && c.place(3) != c.place(0))) c.fail("it is not split by samples alone");
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.own(i);
 }
 
 void place_normalization_backward(PlaceContext& c) {
+  if (by_channels(c, {0, 1, 7, 8}, {2, 3, 4, 5})) return;
   if (!c.split(0, 0) || c.place(1) != c.place(0) || (c.has_input(8) && c.place(8) != c.place(0)))
     c.fail("it is not split by samples alone");
   c.set(0, c.place(0));
   for (int i = 1; i < 3; ++i) c.sum(i);
   c.set(3, c.place(0));
+}
+
+// By its running statistics: of samples each alone.
+void place_inference(PlaceContext& c) {
+  if (!by_channels(c, {0}, {1, 2, 3, 4})) follow_channels(c);
+}
+
+void place_factors(PlaceContext& c) { by_channels(c, {}, {0, 1, 2, 3}); }
+
+// The statistic and what it follows.
+void place_statistic(PlaceContext& c) {
+  const BatchPlace place = c.place(c.split(0) ? 0 : 1);
+  for (int i = 0; i < 2; ++i) {
+    if (c.split(i) && c.place(i) != place) c.fail("its operands are split at different places");
+    if (!c.split(i)) c.need(i, place);
+  }
+  c.set(0, place);
 }
 
 // A running statistic moves towards the mean of the devices' own ones. Each device's variance is made unbiased by itself.
@@ -132,6 +173,7 @@ Operator batch_normalization() {
           .types = {{"T", types::floats}, {"T1", types::floats}, {"T1", types::floats}, {"T2", types::floats}},
           .infer = infer_inference,
           .follow = follow_channels,
+          .place = place_inference,
           .differentiate = differentiate_inference,
           .expand = expand_training,
           .precision = PrecisionRole::follows,
@@ -183,7 +225,8 @@ Operator batch_normalization_factors() {
                 for (int i = 0; i < 2; ++i) c.set_output(i, c.input(0));
                 c.set_opaque_output(2);
                 for (int i = 3; i < 5; ++i) c.set_output(i, static_cast<DType>(c.attributes().integer("to")), c.shape(0));
-              }};
+              },
+          .place = place_factors};
 }
 
 // With x̂ = (x − mean) · r and dy the sum of what is given: dbias = Σ dy, dscale = Σ dy · x̂, dx = scale · r · (dy − dbias/n − x̂ ·
@@ -241,6 +284,7 @@ Operator running_statistics() {
                   c.set_output(t, c.input(1 + 2 * t));
                 }
               },
+          .place = place_statistic,
           .by_parts = statistic_by_parts,
           .in_place = {0},
           .keeps_statistic = true,

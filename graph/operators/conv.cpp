@@ -50,18 +50,80 @@ void follow_conv(FollowContext& c) {
   if (!follow_groups(c, operands, results)) follow_rows(c);
 }
 
-// The sums by channel are those of a device's own samples: what it normalizes by.
+// Filters of all channels: a part of the filters gives a part of the channels, and a part of the channels gives addends.
+bool is_dense(const PlaceContext& c) { return c.attributes().integer("group", 1) == 1; }
+
+// Where an operand is split otherwise, or is not split, it has to be `place`.
+void need_all(PlaceContext& c, std::initializer_list<int> inputs, BatchPlace place) {
+  for (const int i : inputs) {
+    if (!c.has_input(i) || c.place(i) == place) continue;
+    if (c.split(i)) c.fail("its operands are split at different places");
+    c.need(i, place);
+  }
+}
+
+// By filters, by channels, or by samples. The sums by channel are those of a device's own samples: what it normalizes by.
 void place_conv(PlaceContext& c) {
-  if (!follow_groups(c, operands, results)) place_rows(c);
-  for (int i = 1; i < c.outputs(); ++i) c.own(i);
+  const bool filters = !c.split(0) && c.split(1, 0), channels = c.split(0, 1) || c.split(1, 1);
+  if (is_dense(c) && filters) {
+    const BatchPlace rows = c.place(1);
+    need_all(c, {2}, rows);
+    c.set(0, {.axis = 1, .outer = rows.outer});
+    for (int i = 1; i < c.outputs(); ++i) c.set(i, rows);
+  } else if (is_dense(c) && channels && !c.split(1, 0)) {
+    const std::int64_t outer = c.place(c.split(0) ? 0 : 1).outer;
+    need_all(c, {0, 1}, {.axis = 1, .outer = outer});
+    need_all(c, {3, 4}, {.axis = 0, .outer = outer});
+    if (c.has_input(2)) c.once(2);
+    if (c.outputs() == 1 && !c.attributes().has("activation")) c.sum(0);  // else the sum is whole before what is made of it
+  } else {
+    if (!follow_groups(c, operands, results)) place_rows(c);
+    for (int i = 1; i < c.outputs(); ++i) c.own(i);
+  }
+}
+
+// What is made of a sum over channels: its activation, and the sums by channel that a normalization takes.
+void finish_sum(PartsContext& c) {
+  const std::vector<ValueId> outputs = c.node.outputs;
+  if (outputs.size() == 1 && !c.node.attributes.has("activation")) return;
+  if (c.part(0).is_split() && c.part(0).axis == 0) return;
+  const ValueId y = sum_of_addends(c, c.node.inputs.size());
+  if (!y.present()) return;
+  c.results = {c.node.attributes.has("activation") ? activated(c, y) : y};
+  Ints axes = all_axes(c.shape(y).rank());
+  axes.erase(axes.begin() + 1);
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    const DType dtype = c.type(outputs[i]).dtype;
+    ValueId each = y;
+    if (c.type(y).dtype != dtype) each = c.emit_as({}, outputs[0], "Cast", {each}, {{"to", static_cast<std::int64_t>(dtype)}});
+    if (i == 2) each = c.emit_as({}, outputs[0], "Mul", {each, each});
+    c.results.push_back(c.emit_as({}, outputs[i], "ReduceSum", {each}, {{"axes", axes}, {"keepdims", std::int64_t{0}}}));
+  }
 }
 
 void place_backward_data(PlaceContext& c) {
-  if (!follow_groups(c, data_operands, data_results)) place_rows(c);
+  if (is_dense(c) && c.split(1, 1) && !c.split(0)) {
+    need_all(c, {2}, c.place(1));
+    c.set(0, c.place(1));
+  } else if (is_dense(c) && (c.split(0, 1) || c.split(1, 0)) && !c.split(2)) {
+    const std::int64_t outer = c.place(c.split(0) ? 0 : 1).outer;
+    need_all(c, {0}, {.axis = 1, .outer = outer});
+    need_all(c, {1}, {.axis = 0, .outer = outer});
+    c.sum(0);
+  } else if (!follow_groups(c, data_operands, data_results)) {
+    place_rows(c);
+  }
 }
 
 void place_backward_weights(PlaceContext& c) {
-  if (!follow_groups(c, weights_operands, weights_results)) place_summed_rows(c);
+  if (is_dense(c) && c.split(1, 1) && !c.split(0)) {
+    c.set_all({.axis = 0, .outer = c.place(1).outer});
+  } else if (is_dense(c) && c.split(0, 1) && !c.split(1)) {
+    need_all(c, {2, 3}, {.axis = 0, .outer = c.place(0).outer});
+    c.set(0, c.place(0));
+  } else if (!follow_groups(c, weights_operands, weights_results)) {
+    place_summed_rows(c);
+  }
 }
 
 }  // namespace
@@ -77,6 +139,7 @@ Operator conv() {
           .infer = infer_conv,
           .follow = follow_conv,
           .place = place_conv,
+          .by_parts = finish_sum,
           .differentiate =
               [](GradientContext& g) {
                 const ValueId x = g.x(0), w = g.x(1), dy = g.dy();

@@ -70,6 +70,7 @@ Operator dropout_training() {
           .place =
               [](PlaceContext& c) {
                 const BatchPlace samples = samples_of(c.attributes());
+                if (c.split(0) && !c.split(2) && c.place(0).axis != samples.axis) return c.set(0, c.place(0));  // counted as in the whole
                 if (c.place(2) != BatchPlace{.axis = 0} || !samples.present()) c.fail("it is not drawn by samples");
                 if (c.split(0) && c.place(0) != samples) c.fail("its operand 0 is not split by samples");
                 if (!c.split(0)) c.need(0, samples);

@@ -42,6 +42,15 @@ void follow_gather(FollowContext& c) {
   c.set(0, place);
 }
 
+// By indices, or of a table by what is not picked from; of one that is split where it is picked from each device has some rows, and zeros
+// for the others.
+void place_gather(PlaceContext& c) {
+  const int axis = static_cast<int>(c.attributes().integer("axis"));
+  if (!c.split(0, axis)) return follow_gather(c);
+  if (c.split(1) || c.place(0).outer != 1) c.fail("its operands are split at different places");
+  c.sum(0);
+}
+
 // Rows that are picked by parts of the indices are addends of the whole table's gradient.
 void place_gather_backward(PlaceContext& c) {
   const int axis = static_cast<int>(c.attributes().integer("axis")), picked = c.x(1).rank();
@@ -121,7 +130,80 @@ ValueId without_padding(GradientContext& g) {
   return g.emit("Where", {g.reshape(padding, beside), g.scalar(0, g.type(g.dy()).dtype), g.dy()});
 }
 
+// Indices of a table's whole as each device's part of it has them: 0 where the row is another's, and which are its own.
+struct OwnRows {
+  ValueId indices, are_own;
+};
+OwnRows own_rows(PartsContext& c, ValueId indices, std::int64_t rows, const Part& part) {
+  const std::string key = concat("rows of ", indices.index, ' ', rows, ' ', to_string(part));
+  if (const ValueId known = c.devices.known(key); known.present()) return {known, c.devices.known(concat("own ", key))};
+  const DType dtype = c.type(indices).dtype;
+  const MeshAxis mesh = c.mesh.as(part);
+  Part one_each = Part::split(0);
+  one_each.sizes.assign(mesh.sizes.size(), 1);
+  const auto on_each = [&](std::string_view name, const auto& value) {  // a number for each device, of which it has its own
+    Tensor all(TensorType{DType::int64, Shape{mesh.length()}});
+    for (int p = 0; p < mesh.length(); ++p) all.write<std::int64_t>()[at(p)] = value(p) * (rows / mesh.total());
+    const ValueId list = c.graph().add_constant(concat(name, " of ", c.graph()[indices].name), all.cast(dtype));
+    c.devices.put(list, one_each, list);
+    return c.emit_as({Spread::own}, list, "Slice", {list},
+                     {{"starts", Ints{0}}, {"ends", Ints{1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
+  };
+  const ValueId begin = on_each("first row", [&](int p) { return mesh.begin(p); }),
+                end = on_each("last row", [&](int p) { return mesh.begin(p) + mesh.sizes[at(p)]; });
+  const auto own = [&](std::string_view op, std::vector<ValueId> in) { return c.emit_as({Spread::own}, indices, op, std::move(in)); };
+  const ValueId zero = c.scalar(0, dtype);
+  const auto whole = [&](std::string_view op, std::vector<ValueId> in) {
+    return c.devices.put(c.emit(op, std::move(in)), {}, indices);
+  };
+  // negative ones count from the end
+  const ValueId row =
+      whole("Where", {whole("Less", {indices, zero}), whole("Add", {indices, c.scalar(static_cast<double>(rows), dtype)}), indices});
+  const ValueId are_own = own("And", {own("Not", {own("Less", {row, begin})}), own("Less", {row, end})});
+  const OwnRows found{own("Where", {are_own, own("Sub", {row, begin}), zero}), are_own};
+  c.devices.known(key) = found.indices;
+  c.devices.known(concat("own ", key)) = found.are_own;
+  return found;
+}
+
+// What belongs to a device's own rows, along the axes of y, and zeros.
+ValueId of_own_rows(PartsContext& c, const OwnRows& rows, ValueId y, int axis, Part part) {
+  Shape beside = c.shape(rows.are_own);
+  beside.dims.insert(beside.dims.end(), at(c.shape(y).rank() - axis - beside.rank()), 1);
+  const ValueId mask = c.devices.put(c.reshape(rows.are_own, beside), {Spread::own}, rows.are_own);
+  return c.emit_as(std::move(part), y, "Where", {mask, y, c.scalar(0, c.type(y).dtype)});
+}
+
+// Source: Shoeybi et al., "Megatron-LM", 2019 (embeddings in parts of the vocabulary).
+void pick_own_rows(PartsContext& c) {
+  const int axis = static_cast<int>(c.node.attributes.integer("axis"));
+  const Part part = c.part(0);
+  if (!part.is_split() || part.axis != axis || part.outer != 1 || c.part(1).is_split()) return;
+  if (c.part(1) != Part{}) {  // each device picks by indices of its own
+    c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], {}, c.mesh);
+    return;
+  }
+  const OwnRows rows = own_rows(c, c.node.inputs[1], c.shape(c.node.inputs[0])[axis], part);
+  const ValueId y = c.emit_as({Spread::own}, c.node.outputs[0], "Gather", {c.node.inputs[0], rows.indices}, c.node.attributes);
+  c.results = {of_own_rows(c, rows, y, axis, {Spread::partial})};
+}
+
 }  // namespace
+}  // namespace tandem::operator_rows
+
+bool tandem::gives_any_part(const Node& node, Part wanted) {
+  return node.op->name == "GatherBackward" && wanted.is_split() && wanted.outer == 1 && wanted.axis == node.attributes.integer("axis");
+}
+
+tandem::ValueId tandem::part_of_result(PartsContext& c, Part wanted) {
+  using namespace operator_rows;
+  const ValueId dx = c.node.outputs[0];
+  const OwnRows rows = own_rows(c, c.node.inputs[1], c.shape(dx)[wanted.axis], wanted);
+  const ValueId dy = of_own_rows(c, rows, c.node.inputs[0], wanted.axis, {Spread::own});
+  return c.emit_as(wanted, dx, "GatherBackward", {dy, rows.indices}, c.node.attributes);
+}
+
+namespace tandem::operator_rows {
 
 // y = x[..., indices, ...] along axis; dx sums the rows of dy into the places they came from
 Operator gather() {
@@ -140,6 +222,8 @@ Operator gather() {
                 c.set_output(0, c.input(0).dtype, std::move(y));
               },
           .follow = follow_gather,
+          .place = place_gather,
+          .by_parts = pick_own_rows,
           .differentiate =
               [](GradientContext& g) {
                 Attributes attributes{{"axis", g.attributes().integer("axis")}, {"input_shape", g.shape(g.x(0)).dims}};

@@ -14,9 +14,8 @@ void place_alike(PlaceContext& c, BatchPlace place) {
   for (int i = 0; i < c.outputs(); ++i) c.set(i, place);
 }
 
-// Both factors are split alike along an axis that is summed over; an activation is of the whole sum.
+// Both factors are split alike along an axis that is summed over.
 void add_inner(PlaceContext& c, BatchPlace inner) {
-  if (c.attributes().has("activation")) c.fail("its activation is of the whole sum");
   for (int i = 0; i < 2; ++i) {
     if (!c.split(i)) c.need(i, inner);
     if (c.split(i) && c.place(i) != inner) c.fail("its operands are split at different places");
@@ -36,7 +35,7 @@ void tandem::place_inner_product(PlaceContext& c, int bias) {
   if (c.place(0).axis < 1 && c.place(1).axis < 1) c.fail("its operands are split by rows and by columns");
   if (c.has_input(bias)) c.once(bias);
   operator_rows::add_inner(c, c.split(0) ? c.place(0) : c.place(1));
-  c.sum(0);
+  if (!c.attributes().has("activation")) c.sum(0);  // else the sum is whole before it
 }
 
 namespace tandem::operator_rows {
@@ -59,6 +58,12 @@ Operator inner_product() {
                 for (int i = 0; i < c.outputs(); ++i) c.set_output(i, c.input(0).dtype, Shape{rows, columns});
               },
           .place = [](PlaceContext& c) { place_inner_product(c, 2); },
+          .by_parts =
+              [](PartsContext& c) {
+                if (!c.node.attributes.has("activation")) return;
+                const ValueId sum = sum_of_addends(c, 3);
+                if (sum.present()) c.results = {activated(c, sum), sum};
+              },
           .linear = Linear::product,
           .differentiate =
               [](GradientContext& g) {
@@ -102,14 +107,19 @@ Operator inner_product_backward_data() {
                 };
                 if (c.split(0, 0) && !c.split(1)) return whole_sums(c.place(0));
                 if (!c.split(0) && c.place(1).axis >= 1) return whole_sums(c.place(1));
-                if (c.has_input(2)) c.fail("its activation is of the whole sum");
                 const std::int64_t outer = c.place(c.split(0) ? 0 : 1).outer;
                 const BatchPlace columns{.axis = 1, .outer = outer}, rows{.axis = 0, .outer = outer};
                 if (!c.split(0)) c.need(0, columns);
                 if (!c.split(1)) c.need(1, rows);
                 if ((c.split(0) && c.place(0) != columns) || (c.split(1) && c.place(1) != rows))
                   c.fail("its operands are split at different places");
-                c.sum(0);
+                if (!c.has_input(2)) c.sum(0);  // else the sum is whole before its activation's slope
+              },
+          .by_parts =
+              [](PartsContext& c) {
+                if (!c.node.attributes.has("activation")) return;
+                const ValueId sum = sum_of_addends(c, 2);
+                if (sum.present()) c.results = {activated(c, sum, c.devices.transfer(c.node.inputs[2], {}, c.mesh))};
               },
           .linear = Linear::product,
           .flops = [](const Graph& graph,

@@ -96,7 +96,114 @@ void mean_by_parts(PartsContext& c) {
   sum.set("reduction", std::string("sum"));
   const ValueId summed = c.emit(c.node.op->name, std::move(operands), sum);
   const ValueId of_sum = c.devices.put(summed, backward ? scores : Part{Spread::partial}, c.node.inputs[1]);
-  c.result = backward ? of_sum : c.devices.put(c.div(of_sum, weights), {Spread::partial}, of_sum);
+  c.results = {backward ? of_sum : c.devices.put(c.div(of_sum, weights), {Spread::partial}, of_sum)};
+}
+
+// What is known of rows of scores [N,C] whose classes are split: the largest of each, [N,1]; and where each device's classes stand among
+// all, [1,C].
+struct SplitClasses {
+  ValueId scores, largest, classes;
+};
+SplitClasses split_classes(PartsContext& c) {
+  const ValueId x = c.node.inputs[0];
+  const std::string key = concat("classes of ", x.index);
+  const Part part = c.part(0);
+  const DType dtype = size_of(c.type(x).dtype) < 4 ? DType::float32 : c.type(x).dtype;
+  ValueId scores = c.devices.known(concat("scores, ", key));
+  if (!scores.present()) {
+    scores = c.type(x).dtype == dtype ? x : c.emit_as(part, x, "Cast", {x}, {{"to", static_cast<std::int64_t>(dtype)}});
+    const ValueId own = c.emit_as({Spread::own}, x, "ReduceMax", {scores}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
+    Tensor numbers(TensorType{DType::int64, Shape{1, c.shape(x)[1]}});
+    std::int64_t i = 0;
+    for (std::int64_t& v : numbers.write<std::int64_t>()) v = i++;
+    const ValueId classes = c.graph().add_constant(concat("classes of ", c.graph()[x].name), numbers.cast(c.type(c.node.inputs[1]).dtype));
+    c.devices.known(concat("numbers, ", key)) = c.devices.put(classes, part, classes);
+    c.devices.known(concat("largest, ", key)) = c.devices.largest(own, c.graph()[x].name);
+    c.devices.known(concat("scores, ", key)) = scores;
+  }
+  return {scores, c.devices.known(concat("largest, ", key)), c.devices.known(concat("numbers, ", key))};
+}
+
+// Whether the classes are split, beside whole indices of them. Beside other labels the scores are gathered.
+bool are_classes_split(PartsContext& c) {
+  const Part scores = c.part(0);
+  if (!scores.is_split() || scores.axis != 1 || scores.outer != 1 || is_float(c.type(c.node.inputs[1]).dtype)) return false;
+  if (c.part(1) == Part{}) return true;
+  c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], {}, c.mesh);
+  return false;
+}
+
+// Of classes that are split no device has all scores of a row. What all have to know of it is four numbers: the largest score m,
+// Σ e^(x − m), the label's own x − m, and whether some device has the label. Then
+//   loss = scale · Σ (log Σ e^(x − m) − (x[label] − m)),  dx = scale · (e^(x − m) / Σ e^(x − m) − 1 at the label)
+// and NaN in rows whose label is no class. Source: Shoeybi et al., "Megatron-LM", 2019 (cross entropy of split logits).
+void sum_over_classes(PartsContext& c) {
+  if (!are_classes_split(c)) return;
+  const Part part = c.part(0);
+  const ValueId x = c.node.inputs[0], labels = c.node.inputs[1], loss = c.node.outputs[0], dx = c.node.outputs[1];
+  const auto [scores, largest, classes] = split_classes(c);
+  const TensorType type = c.type(scores);
+  const std::int64_t n = type.shape[0];
+  const auto split = [&](std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
+    return c.emit_as(part, x, op, std::move(in), std::move(a));
+  };
+  const auto rows = [&](std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
+    return c.emit_as({}, x, op, std::move(in), std::move(a));
+  };
+  const auto addends = [&](ValueId each) {
+    return c.emit_as({Spread::partial}, x, "ReduceSum", {each}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
+  };
+  const Attributes as_computed{{"to", static_cast<std::int64_t>(type.dtype)}};
+  const ValueId column = c.devices.put(c.reshape(labels, Shape{n, 1}), {}, x);
+  const ValueId is_label = split("Equal", {column, classes}), below = split("Sub", {scores, largest}), powers = split("Exp", {below});
+  const ValueId zero = c.scalar(0, type.dtype), one = split("Cast", {is_label}, as_computed);
+  const ValueId sums = c.devices.sum(
+      c.emit_as({Spread::partial}, x, "Concat", {addends(powers), addends(split("Where", {is_label, below, zero})), addends(one)},
+                {{"axis", std::int64_t{1}}}),
+      c.graph()[x].name);
+  const auto number = [&](std::int64_t i) {
+    return rows("Slice", {sums}, {{"starts", Ints{i}}, {"ends", Ints{i + 1}}, {"axes", Ints{1}}, {"steps", Ints{1}}});
+  };
+  const ValueId total = number(0),
+                wrong = rows("Sub", {rows("Reciprocal", {number(2)}), c.scalar(1, type.dtype)});  // 0; infinite: no class
+  const ValueId invalid = rows("Mul", {wrong, zero});                                                                // 0; NaN
+  ValueId losses = rows("Add", {rows("Sub", {rows("Log", {total}), number(1)}), invalid});
+  ValueId gradient = split("Add", {split("Sub", {split("Div", {powers, total}), one}), invalid});
+  if (const AttributeValue* const ignored = c.node.attributes.find("ignore_index")) {
+    const ValueId none = rows("Equal", {column, c.scalar(static_cast<double>(std::get<std::int64_t>(*ignored)), c.type(labels).dtype)});
+    losses = rows("Where", {none, zero, losses});
+    gradient = split("Where", {none, zero, gradient});
+  }
+  const double scale = static_cast<double>(c.node.attributes.real("scale", 1.0F));
+  const ValueId sum = c.emit_as({}, loss, "ReduceSum", {losses}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}});
+  gradient = split("Mul", {gradient, c.scalar(scale, type.dtype)});
+  if (const DType to = c.type(dx).dtype; to != type.dtype) gradient = split("Cast", {gradient}, {{"to", static_cast<std::int64_t>(to)}});
+  c.results = {c.emit_as({}, loss, "Mul", {sum, c.scalar(scale, type.dtype)}), gradient};
+}
+
+// The first of the classes with the largest score is the label: each device tells the first of its own.
+void count_over_classes(PartsContext& c) {
+  if (!are_classes_split(c)) return;
+  const Part part = c.part(0);
+  const ValueId x = c.node.inputs[0], labels = c.node.inputs[1], count = c.node.outputs[0];
+  const auto [scores, largest, classes] = split_classes(c);
+  const std::int64_t n = c.shape(x)[0];
+  const Attributes as_number{{"to", static_cast<std::int64_t>(DType::float32)}}, by_row{{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}};
+  const ValueId number = c.emit_as(part, classes, "Neg", {c.emit_as(part, classes, "Cast", {classes}, as_number)});
+  const ValueId reached =
+      c.emit_as(part, x, "Where", {c.emit_as(part, x, "Equal", {scores, largest}), number, c.scalar(-0x1p24, DType::float32)});
+  const ValueId first =
+      c.devices.largest(c.emit_as({Spread::own}, x, "ReduceMax", {reached}, by_row), concat("first of ", c.graph()[x].name));
+  const ValueId column = c.devices.put(c.reshape(labels, Shape{n, 1}), {}, x);
+  const ValueId wanted = c.emit_as({}, x, "Neg", {c.emit_as({}, x, "Cast", {column}, as_number)});
+  const ValueId right = c.emit_as({}, x, "Cast", {c.emit_as({}, x, "Equal", {first, wanted})}, as_number);
+  c.results = {c.emit_as({}, count, "ReduceSum", {right}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}})};
+}
+
+// By rows; of split classes the count is whole on every device.
+void place_count(PlaceContext& c) {
+  const bool classes = c.split(0, 1) && c.place(0).outer == 1 && !c.split(1) && c.x(1).elements() == c.x(0)[0];
+  if (!classes || c.x(0)[1] > (std::int64_t{1} << 24)) place_summed_rows(c);
 }
 
 }  // namespace
@@ -182,9 +289,12 @@ Operator softmax_cross_entropy_training() {
               },
           .place =
               [](PlaceContext& c) {
+                const bool indices = c.x(1).rank() == 1;
+                if (indices && c.split(0, 1) && c.place(0).outer == 1 && !c.split(1)) return c.set(1, c.place(0));
                 place_rows(c);
                 c.sum(0);
               },
+          .by_parts = sum_over_classes,
           .differentiate = [](GradientContext& g) { g.set_dx(g.mul(g.y(1), g.dy(0))); },
           .flops = flops_an_element<8>,
           .precision = PrecisionRole::wide};
@@ -198,7 +308,8 @@ Operator count_correct() {
               c.fail("labels are ", c.input(1), " for scores ", c.input(0));
             c.set_output(0, DType::float32, Shape{});
           },
-          .place = place_summed_rows,
+          .place = place_count,
+          .by_parts = count_over_classes,
           .precision = PrecisionRole::wide};
 }
 

@@ -44,6 +44,13 @@ bool is_summed_before(const Graph& graph, const Node& node, std::span<const Part
   return largest > smallest;
 }
 
+// Rules for samples hold for parts of all kinds: what they refuse is said of these.
+std::string said_of_parts(std::string text) {
+  constexpr std::string_view samples = "samples";
+  for (std::size_t at = text.find(samples); at != std::string::npos; at = text.find(samples, at)) text.replace(at, samples.size(), "parts");
+  return text;
+}
+
 void run_rule(PlaceContext& c) {
   const Operator& op = *c.node().op;
   if (op.place) return op.place(c);
@@ -86,6 +93,9 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
   try {
     const auto otherwise = [&](const Part& p) { return p.is_split() && p.sizes != first.sizes; };
     if (std::any_of(operands.begin(), operands.end(), otherwise)) c.fail("its operands are not shared out alike");
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (present(node, i) && graph[node.inputs[i]].opaque && operands[i] == Part{})
+        c.fail("what it reads of the forward pass, '", graph[node.inputs[i]].name, "', is of the whole");
     run_rule(c);
     all_outputs(whole);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -103,7 +113,7 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
     for (const int i : c.onces()) placed.inputs[at(i)] = {Spread::partial};
     for (const FollowContext::Repeat& r : c.repeats()) placed.inputs[at(r.input)] = split(r.place);
   } catch (const Error& e) {
-    placed.reason = e.what();
+    placed.reason = mesh.samples ? e.what() : said_of_parts(e.what());
     for (Part& p : placed.inputs)
       if (p.is_split()) p = {};
     all_outputs(whole);
@@ -111,20 +121,48 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
   return placed;
 }
 
+ValueId sum_of_addends(PartsContext& c, std::size_t operands) {
+  Node sums = c.node;
+  for (const char* name : {"activation", "min", "max"}) sums.attributes.erase(name);
+  sums.inputs.resize(std::min(operands, sums.inputs.size()));
+  sums.outputs.resize(1);
+  std::vector<Part> parts;
+  for (const ValueId in : sums.inputs) parts.push_back(in.present() ? c.devices.part(in) : Part{});
+  const NodePlacement placed = place_node(c.graph(), sums, parts, c.mesh);
+  if (placed.outputs[0].spread != Spread::partial) return {};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (sums.inputs[i].present() && parts[i] != placed.inputs[i])
+      sums.inputs[i] = c.devices.transfer(sums.inputs[i], placed.inputs[i], c.mesh);
+  const ValueId y = c.node.outputs[0];
+  return c.devices.sum(c.emit_as({Spread::partial}, y, sums.op->name, sums.inputs, sums.attributes), c.graph()[y].name);
+}
+
+ValueId activated(PartsContext& c, ValueId sum, ValueId of) {
+  const Attributes& a = c.node.attributes;
+  Attributes bounds;
+  for (const char* name : {"min", "max"})
+    if (a.has(name)) bounds.set(name, a.real(name));
+  std::vector<ValueId> operands{sum};
+  if (of.present()) operands.push_back(of);
+  return c.emit_as({}, c.node.outputs[0], concat(a.text("activation"), of.present() ? "Backward" : ""), operands, bounds);
+}
+
 Attributes local_attributes(const Node& node, const Shape& whole, const Shape& local) {
   Attributes a = node.attributes;
   for (const char* name : {"shape", "input_shape", "weight_shape"})
     if (a.has(name) && Shape(a.ints(name)) == whole) a.set(name, local.dims);
-  // A convolution's channels, or its filters, by groups
-  if (const int axis = a.has("weight_shape") ? 0 : 1; a.has("group") && whole[axis] != local[axis])
+  // A convolution's channels, or its filters, by groups: one that is dense stays so
+  if (const int axis = a.has("weight_shape") ? 0 : 1; a.integer("group", 1) > 1 && whole[axis] != local[axis])
     a.set("group", a.integer("group") * local[axis] / whole[axis]);
-  if (!a.has("ends") || !a.has("axes")) return a;
-  Ints ends = a.ints("ends");
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const int axis = static_cast<int>(a.ints("axes")[i]);
-    if (axis < whole.rank() && whole[axis] != local[axis] && ends[i] == whole[axis]) ends[i] = local[axis];
+  // A cut between runs of all parts
+  for (const char* name : {"starts", "ends"}) {
+    if (!a.has(name) || !a.has("axes")) continue;
+    Ints at_part = a.ints(name);
+    for (std::size_t i = 0; i < at_part.size(); ++i)
+      if (const int axis = static_cast<int>(a.ints("axes")[i]); axis < whole.rank() && whole[axis] != local[axis])
+        at_part[i] = at_part[i] * local[axis] / whole[axis];
+    a.set(name, std::move(at_part));
   }
-  a.set("ends", std::move(ends));
   return a;
 }
 

@@ -53,6 +53,19 @@ std::vector<ValueId> clipped_with_padding(ExpandContext& e) {
   return {e.mul(e.emit("AveragePool", {e.x()}, attributes), share)};
 }
 
+// A window is of one channel of one sample.
+void place_images(PlaceContext& c) {
+  if (c.place().axis > 1) c.fail("axis ", c.place().axis, " of ", c.x(), " is split, over which its windows slide");
+  place_as_first(c);
+}
+
+// Where each device knows the maxima of its part, it takes that of the gradient.
+void take_part_of_gradient(PartsContext& c) {
+  const Part y = c.devices.part(c.graph()[c.graph()[c.node.inputs[1]].producer].outputs[0]);
+  if (c.part(1).spread == Spread::own && c.part(0) == Part{} && y.is_split())
+    c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], y, c.mesh);
+}
+
 }  // namespace
 
 // y = max over the window; Indices number x's elements over the whole tensor. Training keeps where each maximum was.
@@ -69,6 +82,11 @@ Operator max_pool() {
               [](FollowContext& c) {
                 follow_rows(c);
                 c.set(1, c.place());
+              },
+          .place =
+              [](PlaceContext& c) {
+                if (c.outputs() > 1 && c.place().axis != 0) c.fail("its indices number the elements of whole samples");
+                place_images(c);
               },
           .expand = [](ExpandContext& e) -> std::vector<ValueId> {
             if (!e.training || !is_float(e.type(e.x()).dtype) || e.attributes().integer("indices_alone", 0) != 0) return {};
@@ -95,7 +113,7 @@ Operator max_pool_training() {
                 c.set_output(0, c.input(0).dtype, pooled(c));
                 c.set_opaque_output(1);
               },
-          .place = place_rows,
+          .place = place_images,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("MaxPoolBackward", {g.dy(), g.y(1)}, with_input_shape(g))); },
           .flops = pooling_flops,
           .precision = PrecisionRole::follows};
@@ -107,7 +125,8 @@ Operator max_pool_backward() {
           .since = {1},
           .inputs = {2, 2},
           .infer = [](InferContext& c) { infer_gradient(c, "MaxPoolTraining", 2); },
-          .place = place_rows,
+          .place = place_images,
+          .by_parts = take_part_of_gradient,
           .flops = pooling_backward_flops};
 }
 
@@ -118,6 +137,7 @@ Operator average_pool() {
           .since = {1, 7, 10, 11, 19, 22}, .types = {{"T", types::floats}},
           .infer = [](InferContext& c) { c.set_output(0, c.input(0).dtype, pooled(c)); },
           .follow = follow_rows,
+          .place = place_images,
           .differentiate = [](GradientContext& g) { g.set_dx(g.emit("AveragePoolBackward", {g.dy()}, with_input_shape(g))); },
           .expand = clipped_with_padding,
           .flops = pooling_flops,
@@ -129,7 +149,7 @@ Operator average_pool_backward() {
           .domain = "tandem",
           .since = {1},
           .infer = [](InferContext& c) { infer_gradient(c, "AveragePool", 1); },
-          .place = place_rows,
+          .place = place_images,
           .flops = pooling_backward_flops};
 }
 

@@ -125,7 +125,7 @@ void mean_by_parts(PartsContext& c) {
   if (!part.is_split() || std::find(axes.begin(), axes.end(), part.axis) == axes.end()) return;
   const ValueId sum = c.devices.put(c.emit("ReduceSum", {x}, c.node.attributes), {Spread::partial}, x);
   const std::int64_t sums = c.shape(sum).elements(), elements = std::max<std::int64_t>(1, c.shape(x).elements());
-  c.result = c.devices.put(c.mul(sum, static_cast<double>(sums) / static_cast<double>(elements)), {Spread::partial}, sum);
+  c.results = {c.devices.put(c.mul(sum, static_cast<double>(sums) / static_cast<double>(elements)), {Spread::partial}, sum)};
 }
 
 }  // namespace

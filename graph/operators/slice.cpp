@@ -119,11 +119,18 @@ void follow_split(FollowContext& c) {
   }
 }
 
-// By parts it is not cut along the axis that is split: starts and ends count from the whole's first element.
-void place_slice(PlaceContext& c) {
-  const BatchPlace place = c.place();
-  if (c.y()[place.axis] != c.x()[place.axis]) c.fail("it cuts axis ", place.axis, ", which is split");
-  follow_slice(c);
+// dy is some of the runs of x: the others are zeros.
+void place_slice_backward(PlaceContext& c) {
+  BatchPlace place = c.place();
+  const Ints &axes = c.attributes().ints("axes"), &starts = c.attributes().ints("starts"), &steps = c.attributes().ints("steps");
+  const std::int64_t whole = c.y()[place.axis], run = c.x()[place.axis] / place.outer;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != place.axis || c.x()[place.axis] == whole) continue;
+    if (steps[i] != 1 || run == 0 || starts[i] % run != 0 || whole % run != 0)
+      c.fail("axis ", place.axis, " of ", c.y(), " is cut between what is split");
+    place.outer = whole / run;
+  }
+  c.set(0, place);
 }
 
 }  // namespace
@@ -136,7 +143,6 @@ Operator slice() {
           .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer = infer_slice,
           .follow = follow_slice,
-          .place = place_slice,
           .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {
@@ -159,7 +165,7 @@ Operator slice_backward() {
           .domain = "tandem",
           .since = {1},
           .infer = [](InferContext& c) { infer_gradient(c, "Slice", 1); },
-          .place = place_uncut,
+          .place = place_slice_backward,
           .linear = Linear::first};
 }
 

@@ -240,37 +240,46 @@ DType float_of(const Attributes& a, DType x) {
   return a.has(output_dtype) ? static_cast<DType>(a.integer(output_dtype)) : is_float(x) ? x : DType::float32;
 }
 
-ValueId score(ExpandContext& e, const Forest& f, DType to) {
-  const DType wide = e.type(e.x()).dtype == DType::float64 || to == DType::float64 ? DType::float64 : DType::float32;
-  const Shape given = e.shape(e.x());
-  const ValueId x = cast(e, e.reshape(e.x(), given.rank() == 1 ? Shape{1, given[0]} : given), wide);
-  const auto nodes = std::ssize(f.mode), trees = std::ssize(f.roots);
-  const auto known = [&](const char* name, Tensor t) { return e.graph().add_constant(concat(e.node().name, '/', name), std::move(t)); };
-  const auto table = [&](const char* name, const Ints& list) {
+// The forest's lists as constants that samples look up by node.
+struct Tables {
+  ExpandContext& e;
+  const Forest& f;
+  DType wide;
+
+  std::int64_t nodes() const { return std::ssize(f.mode); }
+  ValueId known(const char* name, Tensor t) const { return e.graph().add_constant(concat(e.node().name, '/', name), std::move(t)); }
+  ValueId indices(const char* name, const Ints& list) const {
     return known(name, Tensor::of<std::int64_t>(Shape{std::ssize(list)}, list));
-  };
-  const auto reals = [&](const char* name, Shape shape, const std::vector<double>& list) {
+  }
+  ValueId reals(const char* name, Shape shape, const std::vector<double>& list) const {
     return known(name, Tensor::of<double>(std::move(shape), list).cast(wide));
-  };
-  const ValueId features = table("features", f.feature), yes = table("yes", f.yes), no = table("no", f.no),
-                thresholds = reals("thresholds", {nodes}, f.threshold);
+  }
+  // What each node's set holds, a row a node; rows are filled up by what equals nothing.
+  ValueId members() const {
+    std::size_t most = 1;
+    for (const auto& list : f.members) most = std::max(most, list.size());
+    std::vector<double> padded;
+    for (const auto& list : f.members)
+      for (std::size_t i = 0; i < most; ++i) padded.push_back(i < list.size() ? list[i] : std::numeric_limits<double>::quiet_NaN());
+    return reals("members", {nodes(), static_cast<std::int64_t>(most)}, padded);
+  }
+};
+
+// The leaf that each sample comes to in each tree, [N,trees]: all go down one level at a time.
+ValueId leaves_of(const Tables& tables, ValueId x) {
+  ExpandContext& e = tables.e;
+  const Forest& f = tables.f;
+  const ValueId features = tables.indices("features", f.feature), yes = tables.indices("yes", f.yes), no = tables.indices("no", f.no),
+                thresholds = tables.reals("thresholds", {tables.nodes()}, f.threshold);
   const bool tracks = std::ranges::any_of(f.missing_is_yes, [](std::int64_t v) { return v != 0; });
   const ValueId missing =
-      tracks ? known("missing", Tensor::of<std::int64_t>(Shape{nodes}, f.missing_is_yes).cast(DType::boolean)) : ValueId{};
-  const std::set<std::int64_t> modes = [&] {
-    std::set<std::int64_t> met(f.mode.begin(), f.mode.end());
-    met.erase(leaf);
-    return met;
-  }();
-  const ValueId kinds = modes.size() > 1 ? table("modes", f.mode) : ValueId{};
-  std::size_t most = 1;
-  for (const auto& list : f.members) most = std::max(most, list.size());
-  std::vector<double> padded;
-  for (const auto& list : f.members)
-    for (std::size_t i = 0; i < most; ++i) padded.push_back(i < list.size() ? list[i] : std::numeric_limits<double>::quiet_NaN());
-  const ValueId members = modes.contains(member) ? reals("members", {nodes, static_cast<std::int64_t>(most)}, padded) : ValueId{};
-
-  ValueId place = e.broadcast_to(known("roots", Tensor::of<std::int64_t>(Shape{1, trees}, f.roots)), {e.shape(x)[0], trees});
+      tracks ? tables.known("missing", Tensor::of<std::int64_t>(Shape{tables.nodes()}, f.missing_is_yes).cast(DType::boolean)) : ValueId{};
+  std::set<std::int64_t> modes(f.mode.begin(), f.mode.end());
+  modes.erase(leaf);
+  const ValueId kinds = modes.size() > 1 ? tables.indices("modes", f.mode) : ValueId{};
+  const ValueId members = modes.contains(member) ? tables.members() : ValueId{};
+  const std::int64_t trees = std::ssize(f.roots);
+  ValueId place = e.broadcast_to(tables.known("roots", Tensor::of<std::int64_t>(Shape{1, trees}, f.roots)), {e.shape(x)[0], trees});
   const auto pick = [&](ValueId from) { return e.emit("Gather", {from, place}, {{"axis", std::int64_t{0}}}); };
   for (std::int64_t level = 0; level < f.levels; ++level) {
     const ValueId v = e.emit("GatherElements", {x, pick(features)}, {{"axis", std::int64_t{1}}}), threshold = pick(thresholds);
@@ -287,31 +296,40 @@ ValueId score(ExpandContext& e, const Forest& f, DType to) {
         holds = e.emit(compare[mode], {v, threshold});
         if (mode == neq) holds = e.emit("Not", {holds});
       }
-      taken =
-          taken.present() ? e.emit("Where", {e.emit("Equal", {pick(kinds), known("mode", Tensor::scalar(mode))}), holds, taken}) : holds;
+      taken = taken.present() ? e.emit("Where", {e.emit("Equal", {pick(kinds), tables.known("mode", Tensor::scalar(mode))}), holds, taken})
+                              : holds;
     }
     if (tracks) taken = e.emit("Or", {taken, e.emit("And", {e.emit("IsNaN", {v}), pick(missing)})});
     place = e.emit("Where", {taken, pick(yes), pick(no)});
   }
+  return place;
+}
+
+ValueId score(ExpandContext& e, const Forest& f, DType to) {
+  const DType wide = e.type(e.x()).dtype == DType::float64 || to == DType::float64 ? DType::float64 : DType::float32;
+  const Shape given = e.shape(e.x());
+  const ValueId x = cast(e, e.reshape(e.x(), given.rank() == 1 ? Shape{1, given[0]} : given), wide);
+  const Tables tables{e, f, wide};
+  const ValueId place = leaves_of(tables, x);
 
   // What leaves count for other targets than theirs must not be the least or the greatest.
   const bool ends = f.aggregate == "MIN" || f.aggregate == "MAX";
   const double nothing = !ends                  ? 0
                          : f.aggregate == "MIN" ? std::numeric_limits<double>::infinity()
                                                 : -std::numeric_limits<double>::infinity();
-  std::vector<double> leaves(static_cast<std::size_t>(nodes * f.targets), nothing);
+  std::vector<double> leaves(static_cast<std::size_t>(tables.nodes() * f.targets), nothing);
   for (const auto& [node, target, number] : f.weights) {
     double& at = leaves[static_cast<std::size_t>(node * f.targets + target)];
     at = ends ? number : at + number;
   }
-  const ValueId all = pick(reals("leaves", {nodes, f.targets}, leaves));
+  const ValueId all = e.emit("Gather", {tables.reals("leaves", {tables.nodes(), f.targets}, leaves), place}, {{"axis", std::int64_t{0}}});
   ValueId y = e.emit(f.aggregate == "MIN"   ? "ReduceMin"
                      : f.aggregate == "MAX" ? "ReduceMax"
                                             : "ReduceSum",
                      {all}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
   if (ends) y = e.emit("Where", {e.emit("Equal", {y, e.scalar(nothing, wide)}), e.scalar(0, wide), y});
-  if (f.aggregate == "AVERAGE") y = e.mul(y, 1 / static_cast<double>(trees));
-  if (!f.base.empty()) y = e.add(y, reals("base_values", {f.targets}, f.base));
+  if (f.aggregate == "AVERAGE") y = e.mul(y, 1 / static_cast<double>(f.roots.size()));
+  if (!f.base.empty()) y = e.add(y, tables.reals("base_values", {f.targets}, f.base));
   return y;
 }
 

@@ -80,6 +80,8 @@ class Builder {
 
   // control_flow.cpp
   struct LoopState;
+  struct LoopEnd;
+  struct SampleScan;
   const Tensor* known(Symbol s);  // its value, where that is known now; else null
   bool built(Symbol s);           // as a value or as a list
   void choose(const FlatNode& node);
@@ -87,9 +89,19 @@ class Builder {
   void expect_one(Symbol s, DType dtype, std::string_view what);
   void loop(const FlatNode& node);
   void unroll(const FlatNode& node);
+  LoopState loop_state(const FlatNode& node, const FlatBody& body);
+  LoopEnd loop_end(const FlatNode& node);
+  Symbol scalar(const FlatNode& of, Symbol s, std::int64_t iteration);
+  bool goes_on(const FlatNode& node, std::int64_t number, LoopEnd& end, LoopState& state);  // whether that iteration is planned
+  void warn_of_open_end(const FlatNode& node, std::int64_t iterations, bool capped);
   void mark_unfinished(const FlatNode& node, LoopState& state);
   void scan(const FlatNode& node);
-  void scan_samples(const FlatNode& node);    // scan_samples.cpp: opset 8
+  // scan_samples.cpp: opset 8
+  void scan_samples(const FlatNode& node);
+  SampleScan sample_scan(const FlatNode& node, const FlatBody& body);
+  Ints sequence_lengths(const FlatNode& node, std::int64_t samples, std::int64_t most);
+  bool scan_sample(const FlatNode& node, const FlatBody& body, const SampleScan& scan, std::size_t sample, const List& operands,
+                   std::vector<List>& results);  // false: an iteration has problems of its own
   void flex_attention(const FlatNode& node);  // flex_attention.cpp
   bool iteration(const FlatNode& node, const FlatBody& body, LoopState& state);  // false: it has problems of its own
   void finish(const FlatNode& node, LoopState& state, const Ints& axes, const Ints& reversed);

@@ -220,7 +220,28 @@ void Builder::unroll(const FlatNode& node) {
   const FlatBody& body = body_of(node, "body");
   for (const Symbol in : node.inputs)
     if (in.present() && !built(in)) return;
-  const Symbol most = node.inputs.at(0), first_condition = node.inputs.size() > 1 ? node.inputs[1] : Symbol{};
+  LoopState state = loop_state(node, body);
+  LoopEnd end = loop_end(node);
+  std::int64_t number = 0;
+  for (; goes_on(node, number, end, state); ++number) {
+    count_iteration(body);
+    const FlatBody now = instantiate(body, concat('#', number));
+    const auto given = [&](std::size_t i, auto known_value) {  // as declared: TorchScript's exporter writes [1], and nodes that want a list
+      value(now.inputs[i]) = graph().add_constant(name(now.inputs[i]), Tensor::of(now.vectors[i] ? Shape{1} : Shape{}, {known_value}));
+    };
+    given(0, number);
+    given(1, true);
+    for (std::size_t i = 0; i < state.carried.size(); ++i) hand(state.carried[i], now.inputs[2 + i]);
+    if (!iteration(node, now, state)) return;
+    end.condition = now.outputs[0];
+    if (!end.condition.present() || !value(end.condition).present()) fail("its body gives no condition");
+  }
+  if (end.capped) mark_unfinished(node, state);
+  if (state.active.present()) warn_of_open_end(node, number, end.capped);
+  finish(node, state, std::vector<std::int64_t>(state.gathered.size()), std::vector<std::int64_t>(state.gathered.size()));
+}
+
+Builder::LoopState Builder::loop_state(const FlatNode& node, const FlatBody& body) {
   LoopState state;
   for (std::size_t i = 2; i < node.inputs.size(); ++i) state.carried.push_back(node.inputs[i]);
   const std::size_t carried = state.carried.size();
@@ -228,67 +249,64 @@ void Builder::unroll(const FlatNode& node) {
   if (body.outputs.size() < 1 + carried || body.outputs.size() < 1 + node.outputs.size())
     fail("its body gives ", body.outputs.size(), " outputs, expected ", 1 + std::max(carried, node.outputs.size()));
   state.gathered.resize(body.outputs.size() - 1 - carried);
-  const Tensor* count = known(most);
-  const bool counted_by_data = most.present() && !count;
-  const std::string bound = concat(option("max_loop_iterations"), " says how many are planned at most");
-  if (most.present()) expect_one(most, DType::int64, "its number of iterations");
-  if (counted_by_data && options_.max_loop_iterations <= 0) fail("its number of iterations is computed from data: ", bound);
-  const std::int64_t limit = count ? std::max<std::int64_t>(0, count->to_int64s()[0]) : -1;  // -1: no count ends it
-  Symbol condition = first_condition;
-  if (!most.present() && !condition.present()) fail("it has neither a number of iterations nor a condition: it never ends");
-  Symbol iterations_left;  // of what data counts
-  const auto scalar = [&](Symbol s, std::int64_t iteration) {
-    const Symbol none = constant(node, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", iteration));
-    return emit(node, "Reshape", {s, none}, {}, concat("end#", iteration));
-  };
-  const auto narrow = [&](Symbol now, std::int64_t iteration) {
-    state.active = state.active.present() ? emit(node, "And", {state.active, now}, {}, concat("active#", iteration)) : now;
-  };
-  if (counted_by_data) iterations_left = scalar(most, -1);
-  std::int64_t iteration_number = 0;
-  bool capped = false;  // there may be iterations that are not planned
-  for (; limit < 0 || iteration_number < limit; ++iteration_number) {
-    capped = state.active.present() && options_.max_loop_iterations > 0 && iteration_number >= options_.max_loop_iterations;
-    if (iterations_left.present())
-      narrow(emit(node, "Less", {constant(node, Tensor::scalar(iteration_number), concat("iteration#", iteration_number)), iterations_left}, {},
-                  concat("counted#", iteration_number)),
-             iteration_number);
-    if (condition.present()) {
-      expect_one(condition, DType::boolean, "its condition");
-      if (const Tensor* c = known(condition)) {
-        if (!c->to_int64s()[0]) {
-          capped = false;
-          break;
-        }
-      } else {
-        if (options_.max_loop_iterations <= 0 && limit < 0)
-          fail("its condition is computed from data, and it has no number of iterations: ", bound);
-        if (options_.max_loop_iterations <= 0 && limit > limits::unrolled_nodes)
-          fail("its condition is computed from data, and it may take ", limit, " iterations: ", bound);
-        narrow(scalar(condition, iteration_number), iteration_number);
-      }
-    }
-    if (capped) break;
-    count_iteration(body);
-    const FlatBody now = instantiate(body, concat('#', iteration_number));
-    const auto given = [&](std::size_t i, auto number) {  // as declared: TorchScript's exporter writes [1], and nodes that want a list
-      value(now.inputs[i]) = graph().add_constant(name(now.inputs[i]), Tensor::of(now.vectors[i] ? Shape{1} : Shape{}, {number}));
-    };
-    given(0, iteration_number);
-    given(1, true);
-    for (std::size_t i = 0; i < carried; ++i) hand(state.carried[i], now.inputs[2 + i]);
-    if (!iteration(node, now, state)) return;
-    condition = now.outputs[0];
-    if (!condition.present() || !value(condition).present()) fail("its body gives no condition");
+  return state;
+}
+
+Builder::LoopEnd Builder::loop_end(const FlatNode& node) {
+  const Symbol most = node.inputs.at(0);
+  LoopEnd end{.condition = node.inputs.size() > 1 ? node.inputs[1] : Symbol{}};
+  if (!most.present() && !end.condition.present()) fail("it has neither a number of iterations nor a condition: it never ends");
+  if (!most.present()) return end;
+  expect_one(most, DType::int64, "its number of iterations");
+  if (const Tensor* count = known(most)) {
+    end.limit = std::max<std::int64_t>(0, count->to_int64s()[0]);
+    return end;
   }
-  if (capped) mark_unfinished(node, state);
-  if (state.active.present())
-    graph().warnings.push_back(
-        concat("Loop '", node.name, "': its end is computed from data, so ", capped ? "" : "all of its ", iteration_number,
-               capped ? concat(" iterations are computed (", option("max_loop_iterations"),
-                               "); those behind the end change nothing, and where there would be more its results are not numbers")
-                      : " iterations are computed; those behind the end change nothing"));
-  finish(node, state, std::vector<std::int64_t>(state.gathered.size()), std::vector<std::int64_t>(state.gathered.size()));
+  if (options_.max_loop_iterations <= 0)
+    fail("its number of iterations is computed from data: ", option("max_loop_iterations"), " says how many are planned at most");
+  end.iterations_left = scalar(node, most, -1);
+  return end;
+}
+
+Symbol Builder::scalar(const FlatNode& of, Symbol s, std::int64_t iteration) {
+  const Symbol none = constant(of, Tensor::of<std::int64_t>(Shape{0}, Ints{}), concat("scalar#", iteration));
+  return emit(of, "Reshape", {s, none}, {}, concat("end#", iteration));
+}
+
+// A count or a condition that is computed from data narrows `active`; one that is known ends the loop.
+bool Builder::goes_on(const FlatNode& node, std::int64_t number, LoopEnd& end, LoopState& state) {
+  if (end.limit >= 0 && number >= end.limit) return false;
+  const std::int64_t most = options_.max_loop_iterations;
+  const bool capped = state.active.present() && most > 0 && number >= most;
+  const auto narrow = [&](Symbol now) {
+    state.active = state.active.present() ? emit(node, "And", {state.active, now}, {}, concat("active#", number)) : now;
+  };
+  if (end.iterations_left.present()) {
+    const Symbol at = constant(node, Tensor::scalar(number), concat("iteration#", number));
+    narrow(emit(node, "Less", {at, end.iterations_left}, {}, concat("counted#", number)));
+  }
+  if (end.condition.present()) {
+    expect_one(end.condition, DType::boolean, "its condition");
+    if (const Tensor* c = known(end.condition)) {
+      if (!c->to_int64s()[0]) return false;
+    } else {
+      if (most <= 0 && (end.limit < 0 || end.limit > limits::unrolled_nodes))
+        fail("its condition is computed from data, and it ",
+             end.limit < 0 ? "has no number of iterations: " : concat("may take ", end.limit, " iterations: "), option("max_loop_iterations"),
+             " says how many are planned at most");
+      narrow(scalar(node, end.condition, number));
+    }
+  }
+  end.capped = capped;
+  return !capped;
+}
+
+void Builder::warn_of_open_end(const FlatNode& node, std::int64_t iterations, bool capped) {
+  const std::string computed =
+      capped ? concat(iterations, " iterations are computed (", option("max_loop_iterations"),
+                      "); those behind the end change nothing, and where there would be more its results are not numbers")
+             : concat("all of its ", iterations, " iterations are computed; those behind the end change nothing");
+  graph().warnings.push_back(concat("Loop '", node.name, "': its end is computed from data, so ", computed));
 }
 
 // Behind the last iteration that is planned `active` says that there is another.

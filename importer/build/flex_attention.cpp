@@ -6,6 +6,20 @@
 #include "importer/build/builder.h"
 
 namespace tandem {
+namespace {
+
+void check_operands(const TensorType& q, const TensorType& k, const TensorType& v) {
+  for (const TensorType& t : {q, k, v})
+    if (t.shape.rank() != 4 || !is_float(t.dtype) || t.dtype != q.dtype)
+      fail("it takes ", q, ", ", k, " and ", v, ", expected floats in 4 axes");
+  const std::int64_t heads = q.shape[1], groups = k.shape[1];
+  if (groups < 1 || heads % groups != 0 || v.shape[1] != groups)
+    fail("Q has ", heads, " heads, K ", groups, " and V ", v.shape[1], ": expected a multiple of what both others have");
+  if (q.shape[3] != k.shape[3] || k.shape[2] != v.shape[2] || q.shape[0] != k.shape[0] || q.shape[0] != v.shape[0])
+    fail("Q, K and V are ", q.shape, ", ", k.shape, " and ", v.shape, ", which do not fit");
+}
+
+}  // namespace
 
 // Y = prob_mod(Softmax(score_mod(Q · Kᵀ · scale))) · V; of fewer heads in K and V each serves as many of Q's, one after the other
 void Builder::flex_attention(const FlatNode& node) {
@@ -16,15 +30,9 @@ void Builder::flex_attention(const FlatNode& node) {
     if (!in.present() || !value(in).present()) fail("one of its inputs is missing, or a list of tensors");
   }
   const auto type_of = [&](Symbol s) { return graph()[value(s)].type; };
-  const TensorType q = type_of(node.inputs[0]), k = type_of(node.inputs[1]), v = type_of(node.inputs[2]);
-  for (const TensorType& t : {q, k, v})
-    if (t.shape.rank() != 4 || !is_float(t.dtype) || t.dtype != q.dtype)
-      fail("it takes ", q, ", ", k, " and ", v, ", expected floats in 4 axes");
+  const TensorType q = type_of(node.inputs[0]), k = type_of(node.inputs[1]);
+  check_operands(q, k, type_of(node.inputs[2]));
   const std::int64_t heads = q.shape[1], groups = k.shape[1];
-  if (groups < 1 || heads % groups != 0 || v.shape[1] != groups)
-    fail("Q has ", heads, " heads, K ", groups, " and V ", v.shape[1], ": expected a multiple of what both others have");
-  if (q.shape[3] != k.shape[3] || k.shape[2] != v.shape[2] || q.shape[0] != k.shape[0] || q.shape[0] != v.shape[0])
-    fail("Q, K and V are ", q.shape, ", ", k.shape, " and ", v.shape, ", which do not fit");
   const DType given = static_cast<DType>(node.attributes.integer("softmax_precision", 0));
   const DType precision = given == DType::undefined ? wanted(q.dtype == DType::float64 ? DType::float64 : DType::float32) : wanted(given);
   if (!is_float(precision)) fail("softmax_precision is ", static_cast<int>(given), ", expected floats");

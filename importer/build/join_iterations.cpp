@@ -65,32 +65,37 @@ std::int64_t rows_of_iterations(const Graph& graph, const std::vector<ValueId>& 
   return rows;
 }
 
+// By which links the iterations' results follow from Slices, the last first; `parts` become these Slices. Nothing: not all by the same.
+std::optional<std::vector<Link>> links_from_slices(const Graph& graph, std::vector<ValueId>& parts) {
+  std::vector<Link> links;
+  for (;;) {
+    std::optional<Link> first;
+    std::vector<ValueId> before;
+    for (const ValueId v : parts) {
+      std::optional<Link> link = link_of(graph, v);
+      if (!link || (first && !(*link == *first))) return std::nullopt;
+      before.push_back(link->from);
+      if (!first) first = std::move(link);
+    }
+    if (first->op == "Slice") return links;
+    links.push_back(*first);
+    parts = std::move(before);
+  }
+}
+
 }  // namespace
 
 Symbol Builder::joined(const FlatNode& of, const List& iterations, bool new_axis, const std::string& suffix) {
   std::vector<ValueId> parts;
   for (const Symbol s : iterations) parts.push_back(s.present() ? value(s) : ValueId{});
-  std::vector<Link> links;  // the last first
-  Shape part;
   if (parts.empty() || !parts[0].present()) return {};
   // Where the followed graph has it so, this one has: its sizes are set after that one's, whatever iterations the file's numbers give here.
   const bool as_followed = own_ && own_->built.made.contains({-1, concat(of.id, of.iteration, '/', suffix, "/rows")});
   if (as_followed) parts.resize(1);
-  part = graph()[parts[0]].type.shape;
+  Shape part = graph()[parts[0]].type.shape;
   if (!new_axis && part.rank() == 0) return {};
-  for (;;) {
-    std::optional<Link> first;
-    std::vector<ValueId> before;
-    for (const ValueId v : parts) {
-      std::optional<Link> link = link_of(graph(), v);
-      if (!link || (first && !(*link == *first))) return {};
-      before.push_back(link->from);
-      if (!first) first = std::move(link);
-    }
-    if (first->op == "Slice") break;
-    links.push_back(*first);
-    parts = std::move(before);
-  }
+  std::optional<std::vector<Link>> links = links_from_slices(graph(), parts);
+  if (!links) return {};
   const std::int64_t count = static_cast<std::int64_t>(parts.size());
   const std::int64_t rows = as_followed ? graph()[parts[0]].type.shape[0] : rows_of_iterations(graph(), parts);
   if (rows == 0) return {};
@@ -108,8 +113,8 @@ Symbol Builder::joined(const FlatNode& of, const List& iterations, bool new_axis
   shape.dims[0] = rows;
   shape.dims.insert(shape.dims.begin(), count);
   Symbol whole = reshape(alias(source, "/source"), shape, "/rows");
-  for (std::size_t i = links.size(); i-- > 0;) {
-    Link& link = links[i];
+  for (std::size_t i = links->size(); i-- > 0;) {
+    Link& link = (*links)[i];
     const std::string what = concat("/step", i);
     if (!value(whole).present()) return whole;
     if (link.op == "Reshape") {

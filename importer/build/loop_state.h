@@ -11,4 +11,12 @@ struct Builder::LoopState {
   std::vector<List> gathered;
 };
 
+// What ends a Loop: a count, a condition, or both. Each is known when the plan is made or computed from data.
+struct Builder::LoopEnd {
+  std::int64_t limit = -1;  // iterations that a known count allows; -1: no such count
+  Symbol iterations_left;   // a count that is computed from data
+  Symbol condition;         // of the iteration that is next
+  bool capped = false;      // there may be iterations that are not planned
+};
+
 }  // namespace tandem

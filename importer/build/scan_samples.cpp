@@ -9,6 +9,14 @@
 
 namespace tandem {
 
+struct Builder::SampleScan {
+  std::vector<Symbol> operands;        // those that are carried from iteration to iteration, then those that are scanned
+  std::size_t carried = 0;
+  Ints reversed;                       // of each that is scanned
+  std::int64_t samples = 0, most = 0;  // iterations at most
+  Ints lengths;                        // iterations of each sample
+};
+
 void Builder::scan_samples(const FlatNode& node) {
   const FlatBody& body = body_of(node, "body");
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -16,21 +24,41 @@ void Builder::scan_samples(const FlatNode& node) {
     if (in.present() && !built(in)) return;
     if (in.present() ? !value(in).present() : i > 0) fail("one of its inputs is missing, or a list of tensors");
   }
-  const std::vector<Symbol> operands(node.inputs.begin() + std::min<std::ptrdiff_t>(1, std::ssize(node.inputs)), node.inputs.end());
+  const SampleScan scan = sample_scan(node, body);
+  std::vector<List> by_sample(static_cast<std::size_t>(scan.samples));  // the operands of each
+  for (std::size_t i = 0; i < scan.operands.size(); ++i) {
+    const List parts = split(node, scan.operands[i], 0, Ints(by_sample.size(), 1), false, concat("samples", i));
+    for (std::size_t s = 0; s < by_sample.size(); ++s) by_sample[s].push_back(parts[s]);
+  }
+  std::vector<List> results(body.outputs.size());
+  for (std::size_t s = 0; s < by_sample.size(); ++s)
+    if (!scan_sample(node, body, scan, s, by_sample[s], results)) return;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].present()) continue;
+    const Symbol whole = stacked(node, results[i], 0, concat("result", i));
+    hand(whole, node.outputs[i]);
+    if (value(whole).present()) rename(value(whole), node.outputs[i]);
+  }
+}
+
+Builder::SampleScan Builder::sample_scan(const FlatNode& node, const FlatBody& body) {
+  SampleScan scan;
+  const std::vector<Symbol>& operands = scan.operands;
+  scan.operands.assign(node.inputs.begin() + std::min<std::ptrdiff_t>(1, std::ssize(node.inputs)), node.inputs.end());
   const std::int64_t scanned = node.attributes.integer("num_scan_inputs");
   if (scanned < 1 || scanned > std::ssize(operands)) fail("num_scan_inputs is ", scanned, ", expected 1 to ", operands.size());
-  const std::size_t carried = operands.size() - static_cast<std::size_t>(scanned);
+  const std::size_t carried = scan.carried = operands.size() - static_cast<std::size_t>(scanned);
   if (body.inputs.size() != operands.size()) fail("its body takes ", body.inputs.size(), " inputs, expected ", operands.size());
   if (body.outputs.size() < std::max(carried, node.outputs.size()))
     fail("its body gives ", body.outputs.size(), " outputs, expected ", std::max(carried, node.outputs.size()));
-  const Ints reversed = node.attributes.ints("directions", Ints(static_cast<std::size_t>(scanned), 0));
-  if (std::ssize(reversed) != scanned) fail("directions has ", reversed.size(), " entries, expected ", scanned);
+  scan.reversed = node.attributes.ints("directions", Ints(static_cast<std::size_t>(scanned), 0));
+  if (std::ssize(scan.reversed) != scanned) fail("directions has ", scan.reversed.size(), " entries, expected ", scanned);
 
   const auto shape_of = [&](std::size_t i) { return graph()[value(operands[i])].type.shape; };
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (shape_of(i).rank() < (i < carried ? 1 : 2))
       fail("its operand ", i + 1, " is ", shape_of(i), ", expected samples in axis 0", i < carried ? "" : " and iterations in axis 1");
-  const std::int64_t samples = shape_of(carried)[0], most = shape_of(carried)[1];
+  const std::int64_t samples = scan.samples = shape_of(carried)[0], most = scan.most = shape_of(carried)[1];
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (shape_of(i)[0] != samples || (i >= carried && shape_of(i)[1] != most))
       fail("its operand ", i + 1, " is ", shape_of(i), ", expected ", samples, " samples",
@@ -38,54 +66,51 @@ void Builder::scan_samples(const FlatNode& node) {
   if (samples < 1 || most < 1) fail("it runs no iteration, so the shapes of its outputs are not known");
   if (samples > limits::unrolled_nodes || most > limits::unrolled_nodes)
     fail("it takes ", most, " iterations for each of ", samples, " samples, expected at most ", limits::unrolled_nodes, " in all");
-  Ints lengths(static_cast<std::size_t>(samples), most);
-  if (node.inputs[0].present()) {
-    const Tensor* given = known(node.inputs[0]);
-    if (!given) fail("its sequences' lengths are computed from data; they must be known when the plan is made");
-    lengths = given->to_int64s();
-    if (std::ssize(lengths) != samples || std::ranges::any_of(lengths, [&](std::int64_t n) { return n < 1 || n > most; }))
-      fail("sequence_lens is ", given->type(), ", expected for each of ", samples, " samples a length of 1 to ", most);
-  }
+  scan.lengths = sequence_lengths(node, samples, most);
+  return scan;
+}
 
-  std::vector<List> by_sample;  // of each operand
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    by_sample.push_back(split(node, operands[i], 0, Ints(static_cast<std::size_t>(samples), 1), false, concat("samples", i)));
-  std::vector<List> results(body.outputs.size());
-  for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
-    const auto length = static_cast<std::size_t>(lengths[s]);
-    LoopState state;
-    for (std::size_t i = 0; i < carried; ++i) state.carried.push_back(by_sample[i][s]);
-    state.gathered.resize(body.outputs.size() - carried);
-    std::vector<List> parts;
-    for (std::size_t i = carried; i < operands.size(); ++i) {
-      parts.push_back(split(node, by_sample[i][s], 0, Ints(static_cast<std::size_t>(most), 1), false, concat("scanned", i, '#', s)));
-      if (reversed[i - carried]) std::reverse(parts.back().begin(), parts.back().begin() + static_cast<std::ptrdiff_t>(length));
-    }
-    for (std::size_t t = 0; t < length; ++t) {
-      count_iteration(body);
-      const FlatBody now = instantiate(body, concat('#', s, '.', t));
-      for (std::size_t i = 0; i < carried; ++i) hand(state.carried[i], now.inputs[i]);
-      for (std::size_t i = 0; i < parts.size(); ++i) hand(parts[i][t], now.inputs[carried + i]);
-      if (!iteration(node, now, state)) return;
-    }
-    for (std::size_t i = 0; i < carried; ++i) results[i].push_back(state.carried[i]);
-    for (std::size_t i = 0; i < state.gathered.size(); ++i) {
-      Symbol whole = stacked(node, state.gathered[i], 0, concat("gathered", i, '#', s));
-      if (!value(whole).present()) return;
-      TensorType rest = graph()[value(whole)].type;
-      rest.shape[0] = most - lengths[s];
-      if (rest.shape[0] > 0)
-        whole = emit(node, "Concat", {whole, constant(node, Tensor(rest), concat("rest", i, '#', s))}, {{"axis", std::int64_t{0}}},
-                     concat("padded", i, '#', s));
-      results[carried + i].push_back(whole);
-    }
+Ints Builder::sequence_lengths(const FlatNode& node, std::int64_t samples, std::int64_t most) {
+  if (!node.inputs[0].present()) return Ints(static_cast<std::size_t>(samples), most);
+  const Tensor* given = known(node.inputs[0]);
+  if (!given) fail("its sequences' lengths are computed from data; they must be known when the plan is made");
+  Ints lengths = given->to_int64s();
+  if (std::ssize(lengths) != samples || std::ranges::any_of(lengths, [&](std::int64_t n) { return n < 1 || n > most; }))
+    fail("sequence_lens is ", given->type(), ", expected for each of ", samples, " samples a length of 1 to ", most);
+  return lengths;
+}
+
+bool Builder::scan_sample(const FlatNode& node, const FlatBody& body, const SampleScan& scan, std::size_t s, const List& operands,
+                          std::vector<List>& results) {
+  const auto length = static_cast<std::size_t>(scan.lengths[s]);
+  const std::size_t carried = scan.carried;
+  LoopState state;
+  state.carried.assign(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(carried));
+  state.gathered.resize(body.outputs.size() - carried);
+  std::vector<List> parts;
+  for (std::size_t i = carried; i < operands.size(); ++i) {
+    parts.push_back(split(node, operands[i], 0, Ints(static_cast<std::size_t>(scan.most), 1), false, concat("scanned", i, '#', s)));
+    if (scan.reversed[i - carried]) std::reverse(parts.back().begin(), parts.back().begin() + static_cast<std::ptrdiff_t>(length));
   }
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!node.outputs[i].present()) continue;
-    const Symbol whole = stacked(node, results[i], 0, concat("result", i));
-    hand(whole, node.outputs[i]);
-    if (value(whole).present()) rename(value(whole), node.outputs[i]);
+  for (std::size_t t = 0; t < length; ++t) {
+    count_iteration(body);
+    const FlatBody now = instantiate(body, concat('#', s, '.', t));
+    for (std::size_t i = 0; i < carried; ++i) hand(state.carried[i], now.inputs[i]);
+    for (std::size_t i = 0; i < parts.size(); ++i) hand(parts[i][t], now.inputs[carried + i]);
+    if (!iteration(node, now, state)) return false;
   }
+  for (std::size_t i = 0; i < carried; ++i) results[i].push_back(state.carried[i]);
+  for (std::size_t i = 0; i < state.gathered.size(); ++i) {
+    Symbol whole = stacked(node, state.gathered[i], 0, concat("gathered", i, '#', s));
+    if (!value(whole).present()) return false;
+    TensorType rest = graph()[value(whole)].type;
+    rest.shape[0] = scan.most - scan.lengths[s];
+    if (rest.shape[0] > 0)
+      whole = emit(node, "Concat", {whole, constant(node, Tensor(rest), concat("rest", i, '#', s))}, {{"axis", std::int64_t{0}}},
+                   concat("padded", i, '#', s));
+    results[carried + i].push_back(whole);
+  }
+  return true;
 }
 
 }  // namespace tandem

@@ -52,6 +52,16 @@ std::string_view call_of(const onnx::NodeProto& node) {
   return entry_of(node.metadata_props(), call_key);
 }
 
+std::vector<std::string> modules_of(const onnx::NodeProto& node) {
+  std::vector<std::string> modules;
+  each_name(entry_of(node.metadata_props(), "pkg.torch.onnx.name_scopes"), [&](std::string_view name) {
+    if (!name.empty()) modules.emplace_back(name);
+  });
+  return modules;
+}
+
+std::string_view device_of(const onnx::NodeProto& node) { return entry_of(node.metadata_props(), "tandem.device"); }
+
 std::string_view source_line_of(const onnx::NodeProto& node) {
   std::string_view line = entry_of(node.metadata_props(), "pkg.torch.onnx.stack_trace");
   line.remove_prefix(std::min(line.size(), line.rfind('\n') + 1));

@@ -16,6 +16,8 @@ namespace tandem {
 
 std::string_view call_of(const onnx::NodeProto& node);  // empty: it has no note
 std::string_view source_line_of(const onnx::NodeProto& node);  // the innermost of its stack; empty: it has no note
+std::vector<std::string> modules_of(const onnx::NodeProto& node);  // around it, the outermost first: "encoder", "encoder.layer.1"
+std::string_view device_of(const onnx::NodeProto& node);           // where tandem is to put it; empty: it has no note
 // "torch.ops.aten.mul.Tensor"
 std::string_view target_of(std::string_view call);
 // The values that a call takes, by name, in their order: "x", "p_scale".

@@ -13,6 +13,7 @@
 #include "importer/flat/inference_mode.h"
 #include "importer/lora/lora.h"
 #include "importer/message/adapter_file.h"
+#include "importer/message/device_configurations.h"
 #include "importer/message/drop_orphans.h"
 #include "importer/model_file_impl.h"
 #include "importer/training/training_export.h"
@@ -118,6 +119,7 @@ class Exporter {
   }
 
   void run() {
+    if (options_.configuration) annotate(model_, *options_.configuration, impl_.node_names());
     tied();
     write_inner(impl_.flat, impl_.proto, model_, [this](const std::string& name) { return given(name); }, external_);
     set_inference_mode(impl_.flat, impl_.proto, model_);

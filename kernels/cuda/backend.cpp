@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/collectives/groups.h"
+#include "kernels/cuda/collectives/staged_exchange.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/timing.h"
@@ -123,5 +124,8 @@ std::unique_ptr<Device> CudaBackend::open(int index, const KernelOptions&) const
 }
 
 std::unique_ptr<CollectiveGroup> CudaBackend::create_group(const GroupSpec& spec) const { return cuda::create_group(spec); }
+std::unique_ptr<Kernel> CudaBackend::staged(std::unique_ptr<Kernel> exchange, const StagedBytes& bytes) const {
+  return staged_exchange(std::move(exchange), bytes);
+}
 
 }  // namespace tandem::cuda

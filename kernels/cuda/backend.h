@@ -23,6 +23,7 @@ class CudaBackend final : public Backend {
   Timing measure(const KernelDescription& description, const KernelOptions& options) const override;
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;
+  std::unique_ptr<Kernel> staged(std::unique_ptr<Kernel> exchange, const StagedBytes& bytes) const override;
 
  private:
   int device_count_ = 0;

@@ -67,6 +67,7 @@ Ctc ctc_of(const P& p) {
           .per_label = p["per-label"] != 0};
 }
 
+// A row a loss.
 const std::vector<LossRow>& table() {
   // clang-format off
   static const std::vector<LossRow> rows = {

@@ -11,6 +11,12 @@
 
 namespace tandem {
 
+// A range of each device.
+struct LoweredRange {
+  AxisRange of_one;                  // of these devices
+  std::vector<std::int64_t> begins;  // by device of the plan
+};
+
 struct LoweredParameter {
   std::string name;
   BufferId buffer;
@@ -19,8 +25,7 @@ struct LoweredParameter {
   bool trainable = false;
   ValueRole role = ValueRole::plain;
   std::string of;
-  int axis = -1;     // of the template's tensor, of which these devices keep a part each; -1: all of it
-  std::vector<std::int64_t> begins;  // of the parts along that axis, by device of the plan
+  std::vector<LoweredRange> ranges{};  // of the template's tensor, of which these devices keep a part each; none: all of it
 
   ParameterKey key() const { return {role, name}; }
 };

@@ -51,8 +51,7 @@ class PlanAssembler {
       const auto like = std::find_if(classes_.begin(), classes_.end(), [&](const Class& c) { return c.has(r, kept); });
       Class& own = like == classes_.end() ? classes_.emplace_back(Class{&r, {}, kept}) : *like;
       own.devices.push_back(static_cast<int>(d));
-      plan_.devices.push_back(
-          {r.spec.id, {static_cast<int>(&own - classes_.data())}, r.spec.weight, r.slice_begin, r.slice_size});
+      plan_.devices.push_back({r.spec.id, {static_cast<int>(&own - classes_.data())}, r.spec.weight, r.slice_begin, r.slice_size});
     }
     for (const Class& c : classes_) leader_first_.push_back(&c);
     const auto more = [](const Class* a, const Class* b) { return a->first->slice_size < b->first->slice_size; };
@@ -114,14 +113,13 @@ class PlanAssembler {
     for (const Class* c : leader_first_)
       for (const LoweredParameter& p : c->first->program->parameters)
         if (index.emplace(p.key(), plan_.parameters.size()).second)
-          plan_.parameters.push_back(
-              {p.name, p.type, p.source, c->first->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
+          plan_.parameters.push_back({p.name, p.type, p.source, c->first->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
     for (ProgramId id{0}; id.index < std::ssize(classes_); ++id.index) {
       const Replica& replica = *classes_[at(id.index)].first;
       std::vector<std::pair<const LoweredParameter*, const Buffer*>> own(plan_.parameters.size());
       const auto keep = [&](const LoweredGraph& program, bool parts) {
         for (const LoweredParameter& p : program.parameters)
-          if (auto& kept = own[index.at(p.key())]; !kept.first && (parts || p.axis < 0)) kept = {&p, &program.buffers[p.buffer]};
+          if (auto& kept = own[index.at(p.key())]; !kept.first && (parts || p.ranges.empty())) kept = {&p, &program.buffers[p.buffer]};
       };
       keep(*replica.program, true);
       // A device without samples keeps what the others keep whole: another batch may have some for it.
@@ -131,9 +129,11 @@ class PlanAssembler {
         const auto& [parameter, buffer] = own[p];
         if (!parameter) continue;
         auto& end = ends[static_cast<std::size_t>(plan_.parameters[p].arena)];
-        ProgramPart part{id, buffer->operand, end, parameter->axis};
-        if (part.axis >= 0) std::tie(part.cut, part.unit) = cut_of(parameter->begins);
-        plan_.parameters[p].parts.push_back(std::move(part));
+        ProgramPart& part = plan_.parameters[p].parts.emplace_back(ProgramPart{id, buffer->operand, end, {}});
+        for (const auto& [range, begins] : parameter->ranges) {
+          const auto [cut, unit] = cut_of(begins);
+          part.ranges.push_back({range.axis, cut, unit, range.size, range.outer});
+        }
         end += buffer->bytes;
       }
     }

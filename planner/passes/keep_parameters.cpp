@@ -30,11 +30,17 @@ ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
 Shape whole_shape(const PlanParameter& kept) {
   const auto elements = [](const ProgramPart& part) { return part.operand.shape.elements(); };
   const ProgramPart& part = *std::ranges::max_element(kept.parts, {}, elements);
-  Shape held = part.operand.shape, cut = kept.type.shape;
-  if (part.axis < 0 || elements(part) == 0) return held;
-  cut[part.axis] = elements(part) / (kept.type.shape.elements() / cut[part.axis]);
-  const int axis = held_axis(held, kept.source, cut, part.axis);
-  held[axis] = held[axis] * kept.type.shape[part.axis] / cut[part.axis];
+  Shape held = part.operand.shape;
+  if (part.is_whole() || elements(part) == 0) return held;
+  std::vector<AxisRange> ranges;
+  for (const ProgramRange& r : part.ranges) ranges.push_back(r.from(0));
+  Shape cut = *shape_of(kept.type.shape, ranges);
+  for (int axis = 0; axis < cut.rank(); ++axis) {
+    if (cut[axis] == kept.type.shape[axis]) continue;
+    const int of_held = held_axis(held, kept.source, cut, axis);
+    held[of_held] = held[of_held] * kept.type.shape[axis] / cut[axis];
+    cut[axis] = kept.type.shape[axis];
+  }
   return held;
 }
 

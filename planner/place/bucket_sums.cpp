@@ -48,22 +48,23 @@ using Groups = std::vector<std::vector<std::size_t>>;  // of sums, in the order 
 
 // A sum that is needed before all operands are there goes alone; the others share buckets as large as asked.
 Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
-  int last = -1;
-  for (const Sum& s : sums) last = std::max(last, s.ready);
+  int last = -1, last_max = -1;
+  for (const Sum& s : sums) (s.max ? last_max : last) = std::max(s.max ? last_max : last, s.ready);
+  last = std::max(last, last_max);
   std::vector<std::size_t> order(sums.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sums[a].ready < sums[b].ready; });
   Groups groups, buckets, largest;  // those of largest numbers wait for the last
   std::int64_t bytes = 0;
   for (const std::size_t s : order) {
+    if (sums[s].needed <= (sums[s].max ? last_max : last)) {
+      groups.push_back({s});
+      continue;
+    }
     if (sums[s].max) {
       const auto same = std::find_if(largest.begin(), largest.end(),
                                      [&](const auto& g) { return sums[g[0]].over == sums[s].over && sums[g[0]].dtype == sums[s].dtype; });
       same != largest.end() ? same->push_back(s) : largest.push_back({s});
-      continue;
-    }
-    if (sums[s].needed <= last) {
-      groups.push_back({s});
       continue;
     }
     const std::int64_t limit = std::max(buckets.size() == 1 ? o.memory.first_bucket_bytes : o.memory.bucket_bytes, plan_alignment);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/place.h"
+#include "planner/update/optimizer.h"
 
 namespace tandem {
 namespace {
@@ -16,12 +17,20 @@ bool divides(const Shape& shape, Part part, const MeshAxis& mesh) {
   return shape[part.axis] > 0 && shape[part.axis] % unit == 0;
 }
 
+// Why there are no equal parts, with the most that there are.
+std::string unequal(const Shape& shape, Part part, const MeshAxis& mesh) {
+  const std::int64_t run = shape[part.axis] / part.outer;
+  std::int64_t most = mesh.total();
+  while (most > 1 && run % most != 0) --most;
+  return concat("axis ", part.axis, " of ", shape, " has no ", mesh.total(), " equal parts", most > 1 ? concat(", but ", most) : "");
+}
+
 // The axis of the template that parts of a parameter along this axis are parts of; -1: none.
 int axis_of_template(const Value& v, int axis) { return template_axis(v.type.shape, v.source, v.template_shape, axis).axis; }
 
 // Whether a parameter can be held in such parts.
 bool can_be_held(const Value& v, Part part, const MeshAxis& mesh) {
-  return part.outer == 1 && axis_of_template(v, part.axis) >= 0 && divides(v.type.shape, part, mesh);
+  return axis_of_template(v, part.axis) >= 0 && divides(v.type.shape, part, mesh);
 }
 
 // What comes of a choice: how every value lies, and the first node that would have something gathered.
@@ -38,6 +47,8 @@ class Trial {
 
   const ChosenParts& chosen() const { return chosen_; }
   const std::string& reason() const { return reason_; }
+  bool splits_classes() const { return splits_classes_; }  // of a loss
+  bool cut_through() const { return cut_through_; }  // the node at fault takes some of what is split, and would take some of each part
   const std::vector<ValueId>& wanting() const { return wanting_; }  // whole operands of the node at fault, beside split ones
 
  private:
@@ -60,11 +71,10 @@ class Trial {
     std::vector<Part> operands;
     for (const ValueId in : node.inputs) operands.push_back(part(in));
     const bool any = std::ranges::any_of(operands, [](const Part& p) { return p != Part{}; });
-    if (any && node.op->moves == Moves::sum) return Outcome::placed;  // whole from here on
-    if (any && node.op->by_parts && std::ranges::any_of(operands, &Part::is_split))
-      return refuse(node, "its statistics are of all that is split", operands);
+    if (any && node.op->moves == Moves::sum) return take_sum(node);
     NodePlacement placed{.inputs = operands, .outputs = std::vector<Part>(node.outputs.size())};
     if (any) placed = place_node(graph_, node, operands, mesh_);
+    splits_classes_ = splits_classes_ || (node.op->name == "SoftmaxCrossEntropyTraining" && placed.inputs[0].is_split());
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!node.inputs[i].present()) continue;
       if (operands[i] != placed.inputs[i])
@@ -76,6 +86,13 @@ class Trial {
     return has_equal_parts(node);
   }
 
+  // A sum that a pass has put in: of addends, along this axis of the mesh or another.
+  Outcome take_sum(const Node& node) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      parts_[at(node.outputs[i].index)] = part(node.inputs[i]).is_split() ? part(node.inputs[i]) : Part{};
+    return Outcome::placed;
+  }
+
   // Sums are what a block ends with, and a part of what is whole is there; parameters can be chosen to lie so.
   Outcome move(const Node& node, std::size_t i, const std::vector<Part>& have, const NodePlacement& placed) {
     const Value& v = graph_[node.inputs[i]];
@@ -84,12 +101,12 @@ class Trial {
     if (have[i].is_split()) return refuse(node, placed.reason.empty() ? "its operands are split in different ways" : placed.reason, have);
     if (is_weight(v)) {
       if (!can_be_held(v, want, mesh_))
-        return refuse(node, concat("'", v.name, "' of ", v.type.shape, " has no ", mesh_.total(), " equal parts along axis ", want.axis),
-                      have);
+        return refuse(node, concat("'", v.name, "': ", unequal(v.type.shape, want, mesh_)), have);
       if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
       chosen_[node.inputs[i]] = want;
       return Outcome::again;
     }
+    if (v.producer.present() && gives_any_part(graph_[v.producer], want)) return Outcome::placed;
     if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i]))
       return refuse(node, concat("'", v.name, "' is whole"), have);
     return Outcome::placed;
@@ -97,6 +114,7 @@ class Trial {
 
   Outcome refuse(const Node& node, std::string why, const std::vector<Part>& have) {
     reason_ = concat(node.op->name, " '", node.name, "': ", why);
+    cut_through_ = node.op->name == "Slice" || node.op->name == "Reshape";
     for (std::size_t i = 0; i < have.size(); ++i)
       if (node.inputs[i].present() && have[i] == Part{} && graph_[node.inputs[i]].kind == ValueKind::activation)
         wanting_.push_back(node.inputs[i]);
@@ -121,7 +139,7 @@ class Trial {
   Outcome has_equal_parts(const Node& node) {
     for (const ValueId out : node.outputs)
       if (out.present() && part(out).is_split() && !divides(graph_[out].type.shape, part(out), mesh_))
-        return refuse(node, concat("axis ", part(out).axis, " of ", graph_[out].type.shape, " has no ", mesh_.total(), " equal parts"), {});
+        return refuse(node, unequal(graph_[out].type.shape, part(out), mesh_), {});
     return Outcome::placed;
   }
 
@@ -131,7 +149,8 @@ class Trial {
       if (is_weight(graph_.values[i])) weights.emplace(graph_.values[i].name, static_cast<int>(i));
     for (const GraphOutput& out : graph_.outputs) {
       const Part have = part(out), want = out.role == ValueRole::gradient ? parts_[at(weights.at(out.of))] : Part{};
-      if (have == want || have.spread == Spread::partial) continue;
+      const NodeId made = graph_[out].producer;
+      if (have == want || have.spread == Spread::partial || (made.present() && gives_any_part(graph_[made], want))) continue;
       reason_ = concat("'", graph_[out].name, "' is an output of the plan, and would be gathered");
       return false;
     }
@@ -144,6 +163,7 @@ class Trial {
   std::vector<Part> parts_;
   std::set<int> read_whole_;
   std::string reason_;
+  bool cut_through_ = false, splits_classes_ = false;
   std::vector<ValueId> wanting_;
 };
 
@@ -174,26 +194,54 @@ class Chooser {
       std::vector<Part> operands(node.inputs.size());
       operands[i] = by_results;
       const NodePlacement placed = place_node(graph_, node, operands, mesh_);
-      if (placed.reason.empty() && placed.outputs[0].is_split()) return Seed{in, by_results};
+      const std::int64_t elements = graph_[in].type.shape.elements(), results = graph_[node.outputs[0]].type.shape.elements();
+      const bool larger = placed.outputs[0].spread == Spread::partial && elements > results;  // a table, than what is picked and summed
+      if (placed.reason.empty() && (placed.outputs[0].is_split() || larger)) return Seed{in, by_results};
     }
     return std::nullopt;
   }
 
-  // Takes the block that begins with a weight, where there is one: empty, or why there is none.
-  std::string begin_block(const Seed& seed) {
+  // Takes the block that begins with a weight, where there is one: empty, or why there is none. A weight of several layers, one behind the
+  // other (queries, keys and values; a gate and what goes through it), is split as so many runs.
+  std::string begin_block(Seed seed) {
     const Value& v = graph_[seed.first];
-    if (!can_be_held(v, seed.second, mesh_)) return concat("axis 0 of ", v.type.shape, " has no ", mesh_.total(), " equal parts");
+    std::string reason;
+    for (const std::int64_t runs : {1, 3, 2}) {
+      seed.second.outer = runs;
+      if (!can_be_held(v, seed.second, mesh_)) {
+        if (runs == 1) reason = unequal(v.type.shape, seed.second, mesh_);
+        continue;
+      }
+      const Outcome outcome = begin_with(seed);
+      if (outcome.taken) return {};
+      if (runs == 1 || !outcome.cut_through) reason = outcome.reason;
+      if (!outcome.cut_through) break;
+    }
+    return reason;
+  }
+
+  struct Outcome {
+    bool taken = false, cut_through = false;
+    std::string reason;
+  };
+  Outcome begin_with(const Seed& seed) {
     ChosenParts tried = chosen_;
     tried.insert(seed);
     for (;;) {
       Trial trial(graph_, mesh_, tried);
       if (trial.run()) {
+        // What is summed for the loss and for the gradient of what it reads costs more than a few scores.
+        const Shape& weight = graph_[seed.first].type.shape;
+        const std::int64_t classes = weight[0], features = weight.elements() / std::max<std::int64_t>(1, classes);
+        if (trial.splits_classes() && !splits_classes_ && classes < features)
+          return {.reason = concat("its ", classes, " classes, of ", features, " features, are cheaper whole")};
+        splits_classes_ = trial.splits_classes();
         chosen_ = trial.chosen();
-        return {};
+        return {.taken = true};
       }
       const std::size_t before = tried.size();
       for (const ValueId operand : trial.wanting()) add_sources(operand, tried);
-      if (tried.size() == before) return trial.reason();
+      if (tried.size() == before) return {.cut_through = trial.cut_through(), .reason = trial.reason()};
     }
   }
 
@@ -217,14 +265,44 @@ class Chooser {
   const Graph& graph_;
   const MeshAxis& mesh_;
   ChosenParts chosen_;
+  bool splits_classes_ = false;
   std::set<ValueId> tried_;
 };
 
-// By the first axis of which each device has something: parts of axis 0 are gathered as they lie.
-std::optional<Part> first_part(const Value& v, const MeshAxis& mesh) {
-  for (int axis = 0; axis < v.type.shape.rank(); ++axis)
-    if (axis_of_template(v, axis) >= 0 && v.type.shape[axis] >= mesh.total()) return Part::split(axis);
+// By the first axis of which each device has something: parts of axis 0 are gathered as they lie. `own`: what the replicas share out.
+std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis& mesh) {
+  for (int axis = 0; axis < own.rank(); ++axis) {
+    if (axis_of_template(v, axis) < 0 || own[axis] < mesh.total()) continue;
+    Part part = Part::split(axis);
+    if (own[axis] % mesh.total() != 0) part.sizes = slice_sizes(own[axis], std::vector<double>(mesh.sizes.begin(), mesh.sizes.end()));
+    return part;
+  }
   return std::nullopt;
+}
+
+// All of it on the device at that position.
+Part all_on(std::size_t position, const MeshAxis& mesh) {
+  Part all = Part::split(0);
+  all.sizes.assign(mesh.sizes.size(), 0);
+  all.sizes[position] = 1;
+  return all;
+}
+bool can_be_owned(const Value& v) { return v.type.shape.rank() > 0 && v.type.shape.elements() > 0; }
+
+// The largest first, each to the device that has least. Where a device has no samples all keep all.
+ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const MeshAxis& mesh) {
+  const auto elements = [&](ValueId id) { return graph[id].type.shape.elements(); };
+  std::erase_if(parameters, [&](ValueId id) { return !can_be_owned(graph[id]); });
+  std::ranges::stable_sort(parameters, std::greater(), elements);
+  std::vector<std::int64_t> has(mesh.sizes.size());
+  ChosenParts chosen;
+  if (std::ranges::count(mesh.sizes, 0) > 0) return chosen;
+  for (const ValueId id : parameters) {
+    const auto least = std::ranges::min_element(has);
+    *least += elements(id);
+    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), mesh));
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -233,14 +311,30 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
   return Chooser(graph, mesh).run(whole);
 }
 
-ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& along_other_axes) {
+ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
+                                const OptimizerOptions& optimizer) {
   ChosenParts chosen;
+  std::vector<ValueId> owned;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
+    const ValueId id{static_cast<int>(i)};
     if (!is_weight(v) || !v.trainable) continue;
-    if (along_other_axes.contains({static_cast<int>(i)})) continue;  // a plan has parts of a parameter along one axis of the mesh
-    if (const auto part = first_part(v, mesh)) chosen.emplace(ValueId{static_cast<int>(i)}, *part);
+    Shape own = v.type.shape;
+    if (const auto part = layers.find(id); part != layers.end()) own[part->second.axis] /= layers_parts;
+    if (!layers.contains(id) && !reads_whole(v, optimizer).empty())
+      owned.push_back(id);
+    else if (const auto part = first_part(v, own, mesh))
+      chosen.emplace(id, *part);
   }
+  for (auto& [id, part] : owners(graph, std::move(owned), mesh)) chosen.emplace(id, std::move(part));
+  return chosen;
+}
+
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home) {
+  ChosenParts chosen;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    if (const Value& v = graph.values[i]; is_weight(v) && v.trainable && can_be_owned(v))
+      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, mesh));
   return chosen;
 }
 

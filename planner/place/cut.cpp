@@ -112,19 +112,10 @@ class Cut {
       v.data = Tensor::scalar(static_cast<float>(share * unbiased(count * share))).cast(value.type.dtype);
     }
     if (v.kind == ValueKind::parameter && part) {
-      for (std::size_t a = 0; a < value.placement.parts.size(); ++a) {
-        if (!part_of(value, a).is_split()) continue;
-        const auto [axis, each] = template_axis(value.type.shape, value.source, value.template_shape, part_of(value, a).axis);
-        if (axis < 0)
-          fail(ExitCode::usage, "placement: axis ", part_of(value, a).axis, " of parameter '", value.name, "', held as ", value.type.shape,
-               ", is none of the template's ", value.template_shape);
-        const Range range = range_of(value, value.type.shape, a);
-        if (range.outer > 1 || std::any_of(to_.parts.begin(), to_.parts.end(),
-                                           [&](const PartOfParameter& p) { return p.parameter == std::pair(value.role, value.name); }))
-          fail(ExitCode::usage, "placement: parameter '", value.name, "' is split in more than one way");
-        to_.parts.push_back({{value.role, value.name}, value.template_shape, axis, range.begin * each});
-        v.template_shape[axis] = range.size * each;
-      }
+      PartOfParameter own{
+          {value.role, value.name}, value.template_shape, ranges_of(value, group_of(value), positions_[at(value.placement.group)])};
+      v.template_shape = *shape_of(value.template_shape, own.ranges);
+      to_.parts.push_back(std::move(own));
       v.data.reset();
     }
     return to_.add_value(std::move(v));
@@ -140,9 +131,8 @@ class Cut {
   int position_along(const Value& v, std::size_t axis) const { return group_of(v).position_along(positions_[at(v.placement.group)], axis); }
   std::int64_t size_along(const Value& v, std::size_t axis) const { return group_of(v).axes[axis].sizes[at(position_along(v, axis))]; }
 
-  // Where this device's part of an axis lies.
-  Range range_of(const Value& v, const Shape& shape, std::size_t axis) const {
-    return tandem::range_of(v, shape, axis, group_of(v), positions_[at(v.placement.group)]);
+  AxisRange range_of(const Value& v, const Shape& shape, std::size_t along) const {
+    return tandem::range_of(v, shape, along, group_of(v), positions_[at(v.placement.group)]);
   }
 
   Tensor cut_constant(const Value& value) {
@@ -150,8 +140,10 @@ class Cut {
     GraphBuilder b(scratch, "part", {});
     ValueId v = scratch.add_constant(value.name, *value.data);
     for (std::size_t a = 0; a < value.placement.parts.size(); ++a)
-      if (value.placement.parts[a].is_split())
-        by_position_.insert({value.placement.group, a}), v = sliced(b, v, value.placement.parts[a].axis, range_of(value, b.shape(v), a));
+      if (value.placement.parts[a].is_split()) {
+        by_position_.insert({value.placement.group, a});
+        v = sliced(b, v, range_of(value, b.shape(v), a));
+      }
     for (Node& node : scratch.nodes) {
       FoldContext c{.node = node, .inputs = {*scratch[node.inputs[0]].data}, .outputs = {scratch[node.outputs[0]].type}, .input_types = {}};
       scratch[node.outputs[0]].data = node.op->fold(c)->front();
@@ -159,7 +151,8 @@ class Cut {
     return *scratch[v].data;
   }
 
-  static ValueId sliced(GraphBuilder& b, ValueId v, int axis, const Range& range) {
+  static ValueId sliced(GraphBuilder& b, ValueId v, const AxisRange& range) {
+    const int axis = range.axis;
     const Shape whole = b.shape(v);
     if (range.outer > 1) {
       Shape apart = whole;
@@ -215,8 +208,21 @@ class Cut {
         to_[n.outputs[static_cast<std::size_t>(std::find(node.outputs.begin(), node.outputs.end(), first) - node.outputs.begin())]]
             .type.shape);
     if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
+    if (n.attributes.has("layer")) count_as_whole(n.attributes, whole_[first]);
     to_.nodes.push_back(std::move(n));
     check(to_.nodes.back());
+  }
+
+  // Random numbers of a part are those that the whole has there. Samples are told by the step's state.
+  void count_as_whole(Attributes& attributes, const Value& drawn) {
+    for (std::size_t a = 0; a < drawn.placement.parts.size(); ++a) {
+      const bool by_samples = group_of(drawn).axes[a].samples && (attributes.has("axis") || attributes.has("inner"));
+      if (!part_of(drawn, a).is_split() || by_samples) continue;
+      if (attributes.has("part")) fail("placement: '", drawn.name, "' is drawn in parts along several axes of the mesh");
+      by_position_.insert({drawn.placement.group, a});
+      const AxisRange range = range_of(drawn, drawn.type.shape, a);
+      attributes.set("part", Ints{range.axis, range.begin, drawn.type.shape[range.axis], range.outer});
+    }
   }
 
   // Elements that a device's own statistics are of.
@@ -258,7 +264,7 @@ class Cut {
     for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
       if (part_of(to, a).is_split() && !part_of(from, a).is_split()) {
         by_position_.insert({to.placement.group, a});
-        v = sliced(b, v, part_of(to, a).axis, range_of(to, b.shape(v), a));
+        v = sliced(b, v, range_of(to, b.shape(v), a));
       }
     to_[v].placement = to.placement;
     map_[node.outputs[0]] = v;
@@ -308,12 +314,28 @@ class Cut {
 
 }  // namespace
 
-Range range_of(const Value& v, const Shape& shape, std::size_t axis, const DeviceGroup& group, int position) {
-  const Part& part = v.placement.parts[axis];
-  const MeshAxis mesh = group.axes[axis].as(part);
+AxisRange range_of(const Value& v, const Shape& shape, std::size_t along, const DeviceGroup& group, int position) {
+  const Part& part = v.placement.parts[along];
+  const MeshAxis mesh = group.axes[along].as(part);
   const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
-  const int along = group.position_along(position, axis);
-  return {part.outer, mesh.begin(along) * unit, mesh.sizes[at(along)] * unit};
+  const int place = group.position_along(position, along);
+  return {part.axis, mesh.begin(place) * unit, mesh.sizes[at(place)] * unit, part.outer};
+}
+
+std::vector<AxisRange> ranges_of(const Value& parameter, const DeviceGroup& group, int position) {
+  std::vector<AxisRange> ranges;
+  Shape shape = parameter.type.shape;
+  for (std::size_t a = parameter.placement.parts.size(); a-- > 0;) {
+    if (!parameter.placement.parts[a].is_split()) continue;
+    const AxisRange range = range_of(parameter, shape, a, group, position);
+    shape[range.axis] = range.outer * range.size;
+    const auto [axis, each] = template_axis(parameter.type.shape, parameter.source, parameter.template_shape, range.axis);
+    if (axis < 0)
+      fail(ExitCode::usage, "placement: axis ", range.axis, " of parameter '", parameter.name, "', held as ", parameter.type.shape,
+           ", is none of the template's ", parameter.template_shape);
+    ranges.push_back({axis, range.begin * each, range.size * each, range.outer});
+  }
+  return ranges;
 }
 
 bool is_idle(const Graph& whole, int device) {

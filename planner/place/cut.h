@@ -32,11 +32,10 @@ std::vector<int> outputs_on(const Graph& whole, int device);  // those of the gr
 // Attributes of an exchange whose members are not named yet: the axis of a group's mesh; the group that gives and the one that gets.
 inline constexpr std::string_view along_axis = "along", between_groups = "between";
 
-// Where the part of a value lies that the device in that position of the group has along an axis of its mesh: in each of `outer` runs of
-// `shape`, the same range.
-struct Range {
-  std::int64_t outer, begin, size;
-};
-Range range_of(const Value& v, const Shape& shape, std::size_t axis, const DeviceGroup& group, int position);
+// Where the part of a value lies that the device in that position of the group has along an axis of its mesh, in what has that shape.
+AxisRange range_of(const Value& v, const Shape& shape, std::size_t along, const DeviceGroup& group, int position);
+// The device's part of a parameter's template. Replicas share out what each has by its layers: parts along the last mesh axis are cut
+// first. Fails (usage) where an axis that is cut is none of the template's.
+std::vector<AxisRange> ranges_of(const Value& parameter, const DeviceGroup& group, int position);
 
 }  // namespace tandem

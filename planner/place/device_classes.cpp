@@ -178,14 +178,14 @@ BeginsOfParts begins_of_parts(const Graph& whole, int devices) {
   BeginsOfParts all;
   for (const Value& v : whole.values) {
     if (v.kind != ValueKind::parameter || v.placement.group < 0) continue;
+    const auto cuts = std::ranges::count_if(v.placement.parts, &Part::is_split);
+    if (cuts == 0) continue;
     const DeviceGroup& group = whole.groups[at(v.placement.group)];
-    for (std::size_t a = 0; a < v.placement.parts.size(); ++a) {
-      if (!v.placement.parts[a].is_split()) continue;
-      const std::int64_t each = template_axis(v.type.shape, v.source, v.template_shape, v.placement.parts[a].axis).each;
-      std::vector<std::int64_t>& begins = all[{v.role, v.name}];
-      begins.assign(at(devices), 0);
-      for (std::size_t p = 0; p < group.devices.size(); ++p)
-        begins[at(group.devices[p])] = each * range_of(v, v.type.shape, a, group, static_cast<int>(p)).begin;
+    std::vector<std::vector<std::int64_t>>& begins = all[{v.role, v.name}];
+    begins.assign(at(cuts), std::vector<std::int64_t>(at(devices)));
+    for (std::size_t p = 0; p < group.devices.size(); ++p) {
+      const std::vector<AxisRange> ranges = ranges_of(v, group, static_cast<int>(p));
+      for (std::size_t i = 0; i < ranges.size(); ++i) begins[i][at(group.devices[p])] = ranges[i].begin;
     }
   }
   return all;

@@ -20,8 +20,8 @@ struct DeviceClasses {
 // each exchanges by itself.
 DeviceClasses cut_by_class(const Graph& whole, int devices);
 
-// By parameter that is split: where each device's part begins, along the axis of the template's tensor that is cut.
-using BeginsOfParts = std::map<std::pair<ValueRole, std::string>, std::vector<std::int64_t>>;
+// By parameter that is split: where each of a device's ranges of the template's tensor begins, by range and by device.
+using BeginsOfParts = std::map<std::pair<ValueRole, std::string>, std::vector<std::vector<std::int64_t>>>;
 BeginsOfParts begins_of_parts(const Graph& whole, int devices);
 
 }  // namespace tandem

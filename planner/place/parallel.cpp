@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "base/option.h"
 #include "base/pattern.h"
 #include "base/spec.h"
 #include "base/suggest.h"
+#include "planner/place/by_rules.h"
+#include "planner/place/configured.h"
 #include "planner/place/place.h"
 
 namespace tandem {
@@ -22,9 +23,10 @@ std::int64_t factor(std::string_view text, const std::string& name, std::int64_t
 }
 
 // Samples of each replica, by the weights of its devices together.
-std::vector<std::int64_t> replica_sizes(const Parallelism& parallel, const CompileOptions& o) {
+std::vector<std::int64_t> replica_sizes(const Parallelism& parallel, const DeviceGroup& group, const CompileOptions& o) {
   std::vector<double> weights(static_cast<std::size_t>(parallel.data));
-  for (std::size_t d = 0; d < o.devices.size(); ++d) weights[d / static_cast<std::size_t>(parallel.tensor)] += o.devices[d].weight;
+  for (std::size_t d = 0; d < group.devices.size(); ++d)
+    weights[d / static_cast<std::size_t>(parallel.tensor)] += o.devices[at(group.devices[d])].weight;
   return slice_sizes(o.batch, weights);
 }
 
@@ -59,31 +61,48 @@ std::size_t split_as_said(PlacementRequest& request, const Graph& model, const P
   return along;
 }
 
+// Where trained parameters live on one device.
+void check_home(const Parallelism& parallel, std::size_t devices) {
+  if (parallel.weights_on >= static_cast<int>(devices))
+    fail(ExitCode::usage, option("weights_on"), ": device ", parallel.weights_on, ", there are ", devices);
+  if (parallel.weights_on >= 0 && (parallel.tensor != 1 || parallel.zero > 0))
+    fail(ExitCode::usage, option("weights_on"), " goes with data parallelism alone, not with ", option("parallel"), ' ',
+         to_string(parallel));
+  if (parallel.weights_on >= 0 && !parallel.places.empty())
+    fail(ExitCode::usage, option("weights_on"), " does not go with ", option("place"), ", which puts each parameter where its nodes are");
+}
+
 }  // namespace
 
 void keep_parts(PlacementRequest& request, const Plan& plan) {
-  if (request.groups.size() > 1) return;  // of stages each has its own parameters whole, or as the request says
   request.layers_along.reset();
   request.parameters_along.reset();
-  const DeviceGroup& all = request.groups[0];
-  for (const PlanParameter& p : plan.parameters)
-    for (std::size_t a = 0; a < all.axes.size() && p.role == ValueRole::plain; ++a) {
-      Part part;
-      std::set<std::int64_t> begins;
-      for (const int device : all.row_of(0, a)) {
-        const ProgramPart* const own = p.on(plan.devices[at(device)].program);  // a device without samples has none
-        const bool split = own && own->axis >= 0;
-        part.sizes.push_back(split ? own->operand.shape.elements() / (p.type.shape.elements() / p.type.shape[own->axis]) : 0);
-        if (!split) continue;
-        part.spread = Spread::split;
-        part.axis = own->axis;
-        begins.insert(plan.begin_of(*own, device));
+  for (const PlanParameter& p : plan.parameters) {
+    if (p.role != ValueRole::plain) continue;
+    const DeviceGroup& home = request.groups[group_with(request.groups, plan.devices_of(p.parts.front().program).front())];
+    if (request.groups.size() > 1) request.parameters[p.name] = static_cast<int>(&home - request.groups.data());
+    for (std::size_t a = 0; a < home.axes.size(); ++a) {
+      std::vector<std::optional<ParameterPart>> row;
+      for (const int device : home.row_of(0, a)) row.push_back(plan.part_of(p, device));  // a device without samples has none
+      const auto is_part = [](const std::optional<ParameterPart>& part) { return part && !part->is_whole(); };
+      const auto first = std::ranges::find_if(row, is_part);
+      const auto holders = std::ranges::count_if(row, [](const std::optional<ParameterPart>& part) { return part.has_value(); });
+      if (first == row.end() && row.size() > 1 && holders == 1) {  // it owns all
+        Part all = Part::split(0);
+        for (const auto& own : row) all.sizes.push_back(own ? 1 : 0);
+        set_part(request, p.name, a, std::move(all));
       }
-      const bool all_alike = begins.size() == 1 && std::ranges::count(part.sizes, 0) == 0;  // the parts lie along another axis of the mesh
-      if (!part.is_split() || all_alike) continue;
-      part.sizes = least(std::move(part.sizes));
-      set_part(request, p.name, a, part);
+      for (std::size_t i = 0; first != row.end() && i < (*first)->ranges.size(); ++i) {
+        const AxisRange& range = (*first)->ranges[i];
+        const auto differs = [&](const std::optional<ParameterPart>& part) { return is_part(part) && part->ranges[i] != range; };
+        if (std::ranges::none_of(row, differs)) continue;  // it is of another axis of the mesh
+        Part part = Part::split(range.axis, range.outer);
+        for (const auto& own : row) part.sizes.push_back(own ? own->ranges[i].size : 0);
+        part.sizes = least(std::move(part.sizes));
+        set_part(request, p.name, a, part);
+      }
     }
+  }
 }
 
 Parallelism parse_parallelism(std::string_view text) {
@@ -142,13 +161,15 @@ std::string to_string(const Parallelism& p) {
 }
 
 PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
-  const Parallelism parallel = resolved(o.parallel, o.devices.size());
+  if (o.configuration) return configured(model, o);
+  std::vector<DeviceGroup> groups = groups_by_rules(o);
+  const Parallelism parallel = resolved(o.parallel, groups[0].devices.size());
+  check_home(o.parallel, o.devices.size());
   PlacementRequest request;
-  if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, o));
+  if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, groups[0], o));
   if (request.groups.empty()) request.groups = {{.name = "all", .axes = {}, .devices = {}}};
   DeviceGroup& all = request.groups[0];
-  all.devices.resize(o.devices.size());
-  std::iota(all.devices.begin(), all.devices.end(), 0);
+  all.devices = groups[0].devices;
   const std::size_t tensor = all.axes.size();
   if (parallel.tensor > 1) all.axes.push_back({"tensor", std::vector<std::int64_t>(static_cast<std::size_t>(parallel.tensor), 1)});
   if (parallel.tensor > 1) request.layers_along = tensor;
@@ -156,8 +177,16 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   const bool one_replica_works = parallel.data > 1 && all.axes[0].one_has_all();
   if (parallel.zero > 0 && parallel.data > 1 && !one_replica_works) request.parameters_along = 0;
   request.gather_again = parallel.zero == 3;
+  if (parallel.weights_on >= 0 && parallel.data > 1) {
+    request.parameters_along = 0;
+    request.home = static_cast<std::size_t>(parallel.weights_on);
+  }
   for (const Parallelism::Split& rule : parallel.splits)
     if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();
+  if (o.parallel.places.empty()) return request;
+  for (DeviceGroup& group : groups) group.axes = all.axes;
+  request.groups = std::move(groups);
+  place_by_rules(request, model, o);
   return request;
 }
 

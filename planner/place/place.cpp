@@ -36,6 +36,21 @@ PlacementRequest by_samples(const Graph& graph, std::span<const std::int64_t> si
   return request;
 }
 
+namespace {
+
+// Of a node that reads what one device owns, and else what is whole on all: that one computes alone, and what is updated stays there.
+std::optional<NodePlacement> placed_at_owner(const Node& node, const std::vector<Part>& operands, const MeshAxis& mesh) {
+  const auto owned = std::ranges::find_if(operands, [&](const Part& p) { return !p.sizes.empty() && mesh.as(p).one_has_all(); });
+  if (owned == operands.end()) return std::nullopt;
+  for (const Part& p : operands)
+    if (p != Part{} && p.sizes != owned->sizes) return std::nullopt;
+  const Part alone{.spread = Spread::own, .sizes = owned->sizes};
+  return NodePlacement{
+      .inputs = operands, .outputs = std::vector<Part>(node.outputs.size(), node.op->in_place.empty() ? alone : *owned), .reason = {}};
+}
+
+}  // namespace
+
 void place_rest(Graph& graph) {
   for (Node& node : graph.nodes) {
     if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !v.present() || graph[v].placement.group >= 0; }))
@@ -48,7 +63,9 @@ void place_rest(Graph& graph) {
       std::vector<Part> parts;
       for (const ValueId in : node.inputs)
         parts.push_back(in.present() && a < graph[in].placement.parts.size() ? graph[in].placement.parts[a] : Part{});
-      const NodePlacement p = place_node(graph, node, parts, graph.groups[at(group)].axes[a]);
+      const MeshAxis& mesh = graph.groups[at(group)].axes[a];
+      const std::optional<NodePlacement> at_owner = placed_at_owner(node, parts, mesh);
+      const NodePlacement p = at_owner ? *at_owner : place_node(graph, node, parts, mesh);
       for (std::size_t i = 0; i < parts.size(); ++i)
         if (node.inputs[i].present() && parts[i] != p.inputs[i])
           fail(node.op->name, " '", node.name, "' needs '", graph[node.inputs[i]].name, "' ", to_string(p.inputs[i]), ", it is ",
@@ -64,7 +81,7 @@ namespace pass_rows {
 namespace {
 
 // What parameters lie in parts by mesh axis, where that is to be found out.
-std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, std::vector<std::string>& warnings) {
+std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, PassContext& c) {
   const std::vector<MeshAxis>& axes = request.groups[0].axes;
   std::vector<ChosenParts> chosen(axes.size());
   if (const auto along = request.layers_along) {
@@ -75,11 +92,16 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
       fail(ExitCode::usage, option("parallel"), ": no layer of '", graph.name, "' can be split over ", axes[*along].length(),
            " devices: ", first);
     if (!whole.empty())
-      warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
+      c.warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
                                 axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
   }
-  if (const auto along = request.parameters_along)
-    chosen[*along] = parts_of_parameters(graph, axes[*along], request.layers_along ? chosen[*request.layers_along] : ChosenParts{});
+  if (const auto along = request.parameters_along; along && request.home) {
+    chosen[*along] = parameters_at_home(graph, axes[*along], *request.home);
+  } else if (along) {
+    const auto layers = request.layers_along;
+    chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,
+                                         c.options.optimizer);
+  }
   return chosen;
 }
 
@@ -88,11 +110,12 @@ void tell_gathering(const std::vector<GatheringNode>& nodes, PassContext& c) {
   if (nodes.empty()) return;
   const GatheringNode& dearest = *std::ranges::max_element(nodes, {}, &GatheringNode::bytes);
   const std::string what = concat(dearest.node, " gathers ", text_of_bytes(dearest.bytes), ": ", dearest.reason);
-  if (!c.options.gather)
+  if (!c.options.gather && !c.parameters_of)  // a plan that only computes gives whole scores
     fail(ExitCode::usage, what, ", and ", option("gather"), " is off: allow it, or give other splits (", option("split"),
          ") or another mesh (", option("parallel"), ")");
   c.warnings.push_back(concat(nodes.size(), nodes.size() == 1 ? " node is" : " nodes are",
-                              " computed whole on every device, for by parts it would be something else: ", what, nodes.size() > 1 ? ", ..." : ""));
+                              " computed whole on every device, for by parts it would be something else: ", what,
+                              nodes.size() > 1 ? ", ..." : ""));
 }
 
 // A sum that the graph had before it was placed.
@@ -110,7 +133,7 @@ Graph placed(Graph graph, PassContext& c) {
   graph.groups = request.groups;
   PutIn put_in;
   assign_groups(graph, request, put_in);
-  std::vector<ChosenParts> chosen = chosen_parts(graph, request, c.warnings);
+  std::vector<ChosenParts> chosen = chosen_parts(graph, request, c);
   std::size_t axes = 0;
   for (const DeviceGroup& group : graph.groups) axes = std::max(axes, group.axes.size());
   std::vector<GatheringNode> gathering;

@@ -94,13 +94,23 @@ class AxisPlacer {
   Part in_proportion(const Value& v, Part part) const {
     if (!part.is_split()) return part;
     const MeshAxis& mesh = graph_.groups[at(std::max(0, v.placement.group))].axes[axis_];
-    const std::int64_t each = v.type.shape[part.axis] / part.outer;
+    const std::int64_t each = v.type.shape[part.axis] / part.outer / parts_beside(v, part);
     const std::vector<double> weights(mesh.sizes.begin(), mesh.sizes.end());
     if (part.sizes.empty() && each % mesh.total() != 0) part.sizes = slice_sizes(each, weights);
     if (!mesh.samples && std::ranges::count(mesh.as(part).sizes, 0) > 0)
       fail(ExitCode::usage, "placement: '", v.name, "' of ", v.type.shape, " is ", to_string(part), " along mesh axis '", mesh.name,
            "', where a device would have nothing of it");
     return part;
+  }
+
+  // In how many parts a parameter lies along later mesh axes by the same axis of its own: each of them is split.
+  std::int64_t parts_beside(const Value& v, const Part& part) const {
+    std::int64_t parts = 1;
+    const auto asked = request_.values.find(v.name);
+    for (std::size_t a = axis_ + 1; v.kind == ValueKind::parameter && asked != request_.values.end() && a < asked->second.size(); ++a)
+      if (const Part other = in_form(v, asked->second[a]); other.is_split() && other.axis == part.axis)
+        parts *= axes_of(v)[a].as(other).length();
+    return parts;
   }
 
   Part part(ValueId v) const { return transfers_.part(v); }
@@ -136,7 +146,7 @@ class AxisPlacer {
     transfers_.set_group(group_of(graph_.nodes[n]));
     const Operator& op = *graph_.nodes[n].op;
     transfers_.set_reader(name_for_people(graph_.nodes[n]), {}, !op.keeps_statistic);
-    if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n);
+    if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n, *mesh);
     if (op.by_parts && written_by_parts(n, *mesh)) return;
     std::vector<Part> operands;
     for (const ValueId in : graph_.nodes[n].inputs) operands.push_back(in.present() ? part(in) : Part{});
@@ -172,13 +182,13 @@ class AxisPlacer {
   bool written_by_parts(std::size_t n, const MeshAxis& mesh) {
     PartsContext c(graph_, graph_.nodes[n], mesh, transfers_);
     c.node.op->by_parts(c);
-    if (c.result.present()) {
-      now_[c.node.outputs[0]] = c.result;
-      transfers_.set(c.node.outputs[0], part(c.result));
-    } else {
-      graph_.nodes[n] = std::move(c.node);
-    }
-    return c.result.present();
+    for (std::size_t i = 0; i < c.results.size() && i < c.node.outputs.size(); ++i)
+      if (c.node.outputs[i].present()) {
+        now_[c.node.outputs[i]] = c.results[i];
+        transfers_.set(c.node.outputs[i], part(c.results[i]));
+      }
+    if (c.results.empty()) graph_.nodes[n] = std::move(c.node);
+    return !c.results.empty();
   }
 
   // What one device has all of, and updates are made of, all have to have.
@@ -188,13 +198,18 @@ class AxisPlacer {
         if (p.spread == Spread::own) p = {};
   }
 
-  // A sum that a pass has put in: of addends, and nothing where the value is whole already.
-  void sum_as_said(std::size_t n) {
-    const Node& node = graph_.nodes[n];
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Part have = part(node.inputs[i]);
-      transfers_.set(node.outputs[i], have.spread == Spread::partial ? Part{} : have);
-      if (have.spread != Spread::partial) now_[node.outputs[i]] = node.inputs[i];
+  // A sum that a pass has put in: of addends, and nothing where the value is whole already. It sums along one axis of the mesh: addends
+  // along a further one are summed before it.
+  void sum_as_said(std::size_t n, const MeshAxis& mesh) {
+    for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) {
+      const ValueId in = graph_.nodes[n].inputs[i], out = graph_.nodes[n].outputs[i];
+      const bool sums_already = graph_[in].placement.parts != graph_[out].placement.parts, partial = part(in).spread == Spread::partial;
+      transfers_.set(out, partial ? Part{} : part(in));
+      if (sums_already && partial) {
+        const ValueId whole = transfers_.transfer(in, {}, mesh);
+        graph_.nodes[n].inputs[i] = whole;
+      }
+      if (!sums_already && !partial) now_[out] = in;
     }
   }
 
@@ -215,7 +230,8 @@ class AxisPlacer {
                             gradient ? "a gradient lies as its parameter does" : "it is given whole", !gradient);
       if (gradient) {
         place_gradient(out, part(parameters.at(out.of)), mesh);
-      } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) && (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
+      } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) &&
+                 (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
       } else if (out.role == ValueRole::plain || out.role == ValueRole::measure) {
         const auto asked = request_.values.find(graph_[out].name);
@@ -232,11 +248,22 @@ class AxisPlacer {
     if (part(out).spread == Spread::own && mesh.one_has_all()) out.value = transfers_.by_share(out, concat("gradient/", out.of));
     if (part(out).spread != Spread::partial || wanted.is_split()) {
       out.value = transfers_.transfer(out, wanted, mesh);
+      check_order(out, wanted);
       return;
     }
     out.value = transfers_.sum(out, out.of);
     graph_[out].role = out.role;
     graph_[out].of = out.of;
+  }
+
+  // Replicas share out the parts of layers: what they share out of the whole has no such parts.
+  void check_order(const GraphOutput& gradient, Part wanted) const {
+    const Value& v = graph_[gradient];
+    if (!v.producer.present() || graph_[v.producer].op->moves != Moves::part) return;
+    for (const Part& earlier : v.placement.parts)
+      if (earlier.is_split() && earlier.axis == wanted.axis)
+        fail(ExitCode::usage, "placement: '", gradient.of, "' is to be ", to_string(wanted), " along mesh axis '",
+             axes_of(v)[axis_].name, "', where its gradient is computed whole, and is split by the same axis along another");
   }
 
   Graph& graph_;

@@ -43,22 +43,42 @@ class Groups {
     return open;
   }
 
-  // A node that nobody has placed works where the last of its operands is made; one that only parameters, labels and constants go into,
-  // where it is first read.
+  // A node that nobody has placed works where others of the same ONNX node do, as those of its backward pass; else where a parameter is
+  // that
+  // somebody has placed; else where the last of its operands is made; one that only parameters, labels and constants go into, where it is
+  // first read.
   void find_nodes() {
     groups_.assign(graph_.nodes.size(), request_.groups.size() == 1 ? 0 : open);
     if (request_.groups.size() == 1) return;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      groups_[n] = named(graph_.nodes[n]);
-      if (groups_[n] != open) continue;
-      for (const ValueId in : graph_.nodes[n].inputs)
-        if (in.present()) groups_[n] = std::max(groups_[n], made_in(graph_[in]));
+      const Node& node = graph_.nodes[n];
+      groups_[n] = named(node);
+      for (const std::string& origin : node.origin)
+        if (const auto it = of_origin_.find(origin); groups_[n] == open && it != of_origin_.end()) groups_[n] = it->second;
+      if (groups_[n] == open) groups_[n] = by_operands(node);
+      for (const std::string& origin : node.origin)
+        if (groups_[n] != open) of_origin_.emplace(origin, groups_[n]);
     }
     for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
       for (const ValueId out : graph_.nodes[n].outputs)
         if (out.present() && groups_[n] == open) groups_[n] = read_in(out);
       groups_[n] = std::max(groups_[n], 0);
     }
+  }
+  int by_operands(const Node& node) const {
+    int home = open, made = open;
+    for (const ValueId in : node.inputs) {
+      if (!in.present()) continue;
+      home = std::max(home, home_of(graph_[in]));
+      made = std::max(made, made_in(graph_[in]));
+    }
+    return home != open ? home : made;
+  }
+  // Of a parameter that somebody has placed.
+  int home_of(const Value& v) const {
+    const auto it =
+        v.kind == ValueKind::parameter && v.role == ValueRole::plain ? request_.parameters.find(v.name) : request_.parameters.end();
+    return it == request_.parameters.end() ? open : it->second;
   }
   int made_in(const Value& v) const {
     if (v.kind == ValueKind::activation) return groups_[at(v.producer.index)];
@@ -71,8 +91,10 @@ class Groups {
     return first;
   }
 
-  // A parameter lives where the first node that was placed by name reads it, else, as what is given in parts, where it is first read.
+  // A parameter lives where somebody has placed it, else where the first node that was placed by name reads it, else, as what is given in
+  // parts, where it is first read; what belongs to it (states, copies) lives there, too.
   void find_homes() {
+    for (Value& v : graph_.values) v.placement.group = std::max(v.placement.group, home_of(v));
     for (const Node& node : graph_.nodes) {
       const int group = named(node);
       for (const ValueId in : node.inputs)
@@ -87,6 +109,10 @@ class Groups {
         v.placement.group = std::max(0, read_in({static_cast<int>(i)}));
       if (v.kind == ValueKind::parameter && v.role == ValueRole::plain) parameters_[v.name] = v.placement.group;
     }
+    for (Value& v : graph_.values)
+      if (const auto home = parameters_.find(v.of); v.kind == ValueKind::parameter && home != parameters_.end() &&
+                                                    (v.role == ValueRole::optimizer_state || v.role == ValueRole::copy))
+        v.placement.group = home->second;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       if (const Node& node = graph_.nodes[n]; !node.op->in_place.empty())
         groups_[n] = graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
@@ -116,6 +142,7 @@ class Groups {
   PutIn& put_in_;
   IdVector<ValueId, std::vector<NodeId>> readers_;
   std::vector<int> groups_;  // by node
+  std::map<std::string, int, std::less<>> of_origin_;  // by ONNX node
   std::map<std::string, int, std::less<>> parameters_;
   std::map<std::pair<int, int>, ValueId> sent_;
 };

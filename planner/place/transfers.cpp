@@ -32,8 +32,8 @@ ValueId Transfers::put(ValueId v, Part part, ValueId like) {
   return v;
 }
 
-ValueId Transfers::moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to) {
-  const NodeId node = graph_.add_node(internal_operator(op), std::move(name), {}, {v}, 1);
+ValueId Transfers::moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to, Attributes attributes) {
+  const NodeId node = graph_.add_node(internal_operator(op), std::move(name), std::move(attributes), {v}, 1);
   const ValueId there = put(graph_[node].outputs[0], to, v);
   std::optional<PlanTransfer>& transfer = put_in_[there];
   const Moves moves = graph_[node].op->moves;
@@ -50,6 +50,10 @@ std::string Transfers::usual_reason(Moves moves, bool samples) const {
 }
 
 ValueId Transfers::sum(ValueId addends, const std::string& of) { return moved_by("AllReduce", concat("sum/", of), of, addends, {}); }
+
+ValueId Transfers::largest(ValueId each, const std::string& of) {
+  return moved_by("AllReduce", concat("largest/", of), of, each, {}, {{"max", std::int64_t{1}}});
+}
 
 // The constant says `count` until each device has its own.
 ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t count) {
@@ -142,6 +146,10 @@ ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
     narrow = graph_.add_value(value);
   } else if (value.producer.present()) {
     const Node node = graph_[value.producer];
+    if (gives_any_part(node, to)) {
+      PartsContext c(graph_, node, mesh, *this);
+      return transferred_[key] = part_of_result(c, to);
+    }
     if (node.inputs.empty() && node.op->name != "Fill") return {};
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -154,6 +162,7 @@ ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
     const NodeId producer = graph_[narrow].producer;
     graph_[narrow] = value;
     graph_[narrow].producer = producer;
+    if (const auto exchange = put_in_.find(v); exchange != put_in_.end()) put_in_[narrow] = exchange->second;
   }
   if (!narrow.present()) return {};
   if (value.placement.group < 0 && graph_.groups.size() == 1) graph_[v].placement.group = 0;
@@ -175,6 +184,7 @@ std::optional<Part> Transfers::operand_for(const Node& node, std::size_t i, Part
     return Part{Spread::split, readings[0].axis, readings[0].outer, to.sizes};
   }
   if (op == "Transpose") return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes};
+  if (node.op->moves == Moves::sum || node.op->moves == Moves::scatter || node.op->moves == Moves::gather) return to;  // along another axis
   if (!node.op->elementwise && op != "Expand" && op != "Cast" && op != "Where") return std::nullopt;
   const int axis = to.axis - (y.rank() - x.rank());
   return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes};

@@ -20,6 +20,7 @@ class Transfers final : public DeviceParts {
   void set(ValueId v, Part part);
   ValueId put(ValueId v, Part part, ValueId like) override;
   ValueId sum(ValueId addends, const std::string& of) override;
+  ValueId largest(ValueId each, const std::string& of) override;
   ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) override;
   ValueId& known(const std::string& key) override { return known_[key]; }
 
@@ -32,14 +33,13 @@ class Transfers final : public DeviceParts {
     reason_ = std::move(reason);
     sums_are_told_ = sums_are_told;
   }
-  // The value placed as `to`; put in once.
-  ValueId transfer(ValueId v, Part to, const MeshAxis& mesh);
+  ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) override;
   // The whole of a value that is split; `again`: of one that was gathered before.
   ValueId gathered(ValueId v, bool again = false);
   bool is_one(ValueId v) const { return put_in_.contains(v); }
 
  private:
-  ValueId moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to);
+  ValueId moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to, Attributes attributes = {});
   std::string usual_reason(Moves moves, bool samples) const;
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
   ValueId turned(ValueId v, const Ints& from);

@@ -63,14 +63,15 @@ std::vector<int> Plan::devices_of(ProgramId program) const {
   return list;
 }
 
-std::int64_t Plan::begin_of(const ProgramPart& part, int device) const {
-  return part.axis < 0 ? 0 : part.unit * cuts[at(part.cut)].begins[at(device)];
+ParameterPart Plan::part_of(const ProgramPart& part, int device) const {
+  ParameterPart own{device, part.operand, part.offset, {}};
+  for (const ProgramRange& range : part.ranges) own.ranges.push_back(range.from(range.unit * cuts[at(range.cut)].begins[at(device)]));
+  return own;
 }
 
 std::optional<ParameterPart> Plan::part_of(const PlanParameter& parameter, int device) const {
   const ProgramPart* const part = parameter.on(devices[at(device)].program);
-  if (!part) return std::nullopt;
-  return ParameterPart{device, part->operand, part->offset, part->axis, begin_of(*part, device)};
+  return part ? std::optional(part_of(*part, device)) : std::nullopt;
 }
 
 std::vector<ParameterPart> Plan::parts_of(const PlanParameter& parameter) const {

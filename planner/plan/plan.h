@@ -181,15 +181,24 @@ struct HostOutput {
 // By what a parameter is found.
 using ParameterKey = std::pair<ValueRole, std::string>;
 
+// An AxisRange of each device of a program.
+struct ProgramRange {
+  int axis = 0;
+  int cut = 0;                     // where the axis is cut: index into Plan::cuts
+  std::int64_t unit = 0;           // a device's range begins at unit * the cut's begins[device]
+  std::int64_t size = 0, outer = 1;
+  bool operator==(const ProgramRange&) const = default;
+  AxisRange from(std::int64_t begin) const { return {axis, begin, size, outer}; }
+};
+
 // What the devices of one program keep of a parameter.
 struct ProgramPart {
   ProgramId program;
   Operand operand;                 // shape and layout there
   std::int64_t offset = 0;         // in the parameter's arena
-  int axis = -1;                   // of the template's tensor, that is cut there; -1: all of it
-  int cut = -1;                    // where it is cut: index into Plan::cuts
-  std::int64_t unit = 0;           // a device's part begins at unit * the cut's begins[device] of the axis
+  std::vector<ProgramRange> ranges{};  // of the template's tensor; none: all of it
   bool operator==(const ProgramPart&) const = default;
+  bool is_whole() const { return ranges.empty(); }
 };
 
 // A way to cut an axis into parts, which many parameters share.
@@ -203,15 +212,13 @@ struct ParameterPart {
   int device = 0;                  // index into Plan::devices
   Operand operand;                 // shape and layout there
   std::int64_t offset = 0;         // in the parameter's arena
-  int axis = -1;                   // of the template's tensor, that is cut there; -1: all of it
-  std::int64_t begin = 0;          // along that axis; the part is as long as the operand has elements for
+  std::vector<AxisRange> ranges{}; // of the template's tensor; none: all of it
   bool operator==(const ParameterPart&) const = default;
   // Whether another device keeps the same of it: both hold equal bytes.
-  bool alike(const ParameterPart& o) const { return operand == o.operand && axis == o.axis && begin == o.begin; }
+  bool alike(const ParameterPart& o) const { return operand == o.operand && ranges == o.ranges; }
   // Whether another device keeps the same values of it, perhaps in another layout.
-  bool same_range(const ParameterPart& o) const {
-    return axis == o.axis && begin == o.begin && operand.shape.elements() == o.operand.shape.elements();
-  }
+  bool same_ranges(const ParameterPart& o) const { return ranges == o.ranges; }
+  bool is_whole() const { return ranges.empty(); }
 };
 
 // A parameter in the plan: the template's name and shape, and what each device keeps of it. One role has no name twice: the weight
@@ -256,7 +263,7 @@ struct Plan {
   const DeviceProgram& program_of(std::size_t device) const { return programs[devices[device].program]; }
   DeviceProgram& program_of(std::size_t device) { return programs[devices[device].program]; }
   std::vector<int> devices_of(ProgramId program) const;  // ascending
-  std::int64_t begin_of(const ProgramPart& part, int device) const;  // along its axis; 0 where it is not cut
+  ParameterPart part_of(const ProgramPart& part, int device) const;  // of a device of that program
   // What a device keeps of a parameter, and what each that keeps something does, ascending by device.
   std::optional<ParameterPart> part_of(const PlanParameter& parameter, int device) const;
   std::vector<ParameterPart> parts_of(const PlanParameter& parameter) const;

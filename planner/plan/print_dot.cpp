@@ -30,9 +30,10 @@ class DotPrinter {
   explicit DotPrinter(const Plan& plan) : plan_(plan), members_(plan.exchanges.size()) {}
 
   std::string run() {
-    out_ = concat("digraph ", quoted(shorten(plan_.model.empty() ? "plan" : plan_.model, 60)),
-                  " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n"
-                  "  graph [fontname=\"Helvetica\" fontsize=12];\n");
+    out_ = concat(
+        "digraph ", quoted(shorten(plan_.model.empty() ? "plan" : plan_.model, 60)),
+        " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n"
+        "  graph [fontname=\"Helvetica\" fontsize=12];\n");
     for (ProgramId p{0}; p.index < std::ssize(plan_.programs); ++p.index) {
       const std::vector<int> devices = plan_.devices_of(p);
       const std::string each = devices.size() > 1 ? " each" : "";

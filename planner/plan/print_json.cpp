@@ -144,9 +144,15 @@ Json json_of(const HostOutput& output) {
   return o;
 }
 
+Json json_of(const ProgramRange& r) {
+  Object o{{"axis", r.axis}, {"cut", r.cut}, {"unit", r.unit}, {"size", r.size}};
+  if (r.outer > 1) append(o, {{"outer", r.outer}});
+  return o;
+}
+
 Json json_of(const ProgramPart& p) {
   Object o{{"program", p.program.index}, {"operand", operand_of(p.operand)}, {"offset", p.offset}};
-  if (p.axis >= 0) append(o, {{"axis", p.axis}, {"cut", p.cut}, {"unit", p.unit}});
+  if (!p.is_whole()) append(o, {{"ranges", list(p.ranges, [](const ProgramRange& r) { return json_of(r); })}});
   return o;
 }
 

@@ -126,8 +126,11 @@ PlanParameter read(const file::Parameter& in) {
   parameter.type = read(in.type());
   parameter.source = Layout(in.source());
   parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
-  for (const file::ParameterPart& part : in.parts())
-    parameter.parts.push_back({{part.program()}, read(part.operand()), part.offset(), part.axis(), part.cut(), part.unit()});
+  for (const file::ParameterPart& part : in.parts()) {
+    std::vector<ProgramRange> ranges;
+    for (const file::ProgramRange& r : part.ranges()) ranges.push_back({r.axis(), r.cut(), r.unit(), r.size(), r.outer()});
+    parameter.parts.push_back({{part.program()}, read(part.operand()), part.offset(), std::move(ranges)});
+  }
   parameter.trainable = in.trainable();
   parameter.role = read_role(in.role());
   parameter.of = in.of();

@@ -3,36 +3,72 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tandem {
 namespace {
 
-// How much of the template's tensor a part is: [begin, end) along its axis; all of it where it is not cut. A breach: end is -1.
-struct Extent {
-  std::int64_t begin = 0, end = -1;
-};
-Extent extent_of(const PlanParameter& p, const ProgramPart& part, std::int64_t begin) {
-  const Shape& whole = p.type.shape;
-  const std::int64_t elements = part.operand.shape.elements();
-  if (part.axis == -1) return elements == whole.elements() ? Extent{0, 1} : Extent{};
-  if (part.axis < 0 || part.axis >= whole.rank() || begin < 0) return {};
-  std::int64_t row = 1;  // elements of one index of the axis
-  for (int axis = 0; axis < whole.rank(); ++axis) row *= axis == part.axis ? 1 : whole[axis];
-  if (row == 0 || elements % row != 0 || begin > whole[part.axis] || elements / row > whole[part.axis] - begin) return {};
-  return {begin, begin + elements / row};
+// Which indices of each axis of the template's tensor a part has; empty: it is no part of it.
+using Box = std::vector<std::vector<IndexRun>>;
+Box box_of(const PlanParameter& p, const ParameterPart& part) {
+  const std::optional<Shape> shape = shape_of(p.type.shape, part.ranges);
+  if (!shape || shape->elements() != part.operand.shape.elements()) return {};
+  Box box{{{0, 1}}};  // of a scalar, too
+  for (int axis = 0; axis < shape->rank(); ++axis) {
+    std::optional<std::vector<IndexRun>> runs = runs_of(p.type.shape[axis], axis, part.ranges);
+    if (!runs) return {};
+    box.push_back(std::move(*runs));
+  }
+  return box;
 }
 
-// Every element is on some device: on one with all of it, or in parts cut along one axis.
-void check_whole(const PlanParameter& p, const std::string& where, std::vector<Extent> extents, Breaches& breaches) {
-  const int axis = p.parts[0].axis;
-  if (std::any_of(p.parts.begin(), p.parts.end(), [](const ProgramPart& part) { return part.axis == -1; })) return;
-  if (std::any_of(p.parts.begin(), p.parts.end(), [&](const ProgramPart& part) { return part.axis != axis; }))
-    return breaches.add(where, " is cut along several axes");
-  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  std::int64_t end = 0;
-  for (const Extent& e : extents)
-    if (e.begin <= end) end = std::max(end, e.end);
-  if (end != p.type.shape[axis]) breaches.add(where, " of ", p.type, ": no device keeps index ", end, " of axis ", axis);
+bool meet(const std::vector<IndexRun>& a, const std::vector<IndexRun>& b) {
+  for (std::size_t i = 0, k = 0; i < a.size() && k < b.size(); a[i].end < b[k].end ? ++i : ++k)
+    if (a[i].begin < b[k].end && b[k].begin < a[i].end) return true;
+  return false;
+}
+bool meet(const Box& a, const Box& b) {
+  for (std::size_t axis = 0; axis < a.size(); ++axis)
+    if (!meet(a[axis], b[axis])) return false;
+  return true;
+}
+
+std::string places_of(std::span<const AxisRange> ranges) {
+  std::string text;
+  for (const AxisRange& r : ranges) {
+    text += concat(text.empty() ? " from " : ", ", r.begin, " of axis ", r.axis, " on, ", r.size);
+    if (r.outer != 1) text += concat(" in each of ", r.outer, " runs");
+  }
+  return text;
+}
+
+// A part that is no other's.
+struct DistinctPart {
+  ParameterPart part;
+  Box box;
+};
+
+// Every element is on some device: on one with all of it, or in parts that have nothing in common.
+void check_whole(const PlanParameter& p, const std::string& where, std::vector<DistinctPart> parts, Breaches& breaches) {
+  if (std::ranges::any_of(p.parts, &ProgramPart::is_whole)) return;
+  std::erase_if(parts, [](const DistinctPart& d) { return d.part.operand.shape.elements() == 0; });
+  // In the order in which they begin along an axis that is cut, each is compared with those that have not ended there.
+  const std::size_t along = parts.empty() ? 0 : at(parts[0].part.ranges[0].axis) + 1;
+  std::ranges::stable_sort(parts, {}, [&](const DistinctPart& d) { return d.box[along].front().begin; });
+  std::vector<const DistinctPart*> open;
+  std::int64_t elements = 0;
+  for (const DistinctPart& d : parts) {
+    std::erase_if(open, [&](const DistinctPart* o) { return o->box[along].back().end <= d.box[along].front().begin; });
+    for (const DistinctPart* o : open)
+      if (meet(o->box, d.box)) {
+        const auto [one, other] = std::minmax(o->part.device, d.part.device);
+        return breaches.add(where, " of ", p.type, ": the parts on devices ", one, " and ", other, " overlap");
+      }
+    open.push_back(&d);
+    elements += d.part.operand.shape.elements();
+  }
+  if (elements != p.type.shape.elements())
+    breaches.add(where, " of ", p.type, ": no device keeps ", p.type.shape.elements() - elements, " of its elements");
 }
 
 // By program.
@@ -45,7 +81,8 @@ void check_parameter(const Plan& plan, const Devices& devices, const PlanParamet
   if (const std::string reason = problem_of(p.type); !reason.empty()) return breaches.add(where, ": ", reason);
   if (p.arena != ArenaKind::parameters && p.arena != ArenaKind::optimizer) breaches.add(where, " lies in arena ", name_of(p.arena));
   if (p.parts.empty()) return breaches.add(where, " is on no device");
-  std::vector<Extent> extents;
+  std::vector<DistinctPart> parts;
+  std::set<std::vector<std::int64_t>> met;  // of each its numbers
   ProgramId before;
   for (const ProgramPart& part : p.parts) {
     if (part.program <= before || part.program.index >= std::ssize(plan.programs))
@@ -55,21 +92,23 @@ void check_parameter(const Plan& plan, const Devices& devices, const PlanParamet
     const Operand& o = part.operand;
     if (const std::string reason = problem_of(o); !reason.empty()) return breaches.add(where, ": ", reason);
     if (o.layout.opaque()) return breaches.add(where, ": layout ", o.layout, " cannot be exported");
-    if (part.axis != -1 && (part.cut < 0 || part.cut >= std::ssize(plan.cuts) || part.unit < 0 || part.unit > most_units))
-      return breaches.add(where, " is cut in way ", part.cut, " of ", plan.cuts.size(), ", with units of ", part.unit);
+    for (const ProgramRange& r : part.ranges)
+      if (r.cut < 0 || r.cut >= std::ssize(plan.cuts) || r.unit < 0 || r.unit > most_units)
+        return breaches.add(where, " is cut in way ", r.cut, " of ", plan.cuts.size(), ", with units of ", r.unit);
     for (const int device : devices[part.program]) {
-      const std::int64_t begin = part.axis == -1 ? 0 : part.unit * plan.cuts[at(part.cut)].begins[at(device)];
-      extents.push_back(extent_of(p, part, begin));
-      if (p.type.dtype != o.dtype || extents.back().end < 0)
-        return breaches.add(where, " of ", p.type, " is kept as ", o,
-                            part.axis == -1 ? std::string() : concat(" from ", begin, " of axis ", part.axis));
-      if (part.axis == -1) break;  // all devices have all of it
+      ParameterPart own = plan.part_of(part, device);
+      std::vector<std::int64_t> numbers{static_cast<std::int64_t>(o.dtype), o.shape.elements()};
+      for (const AxisRange& r : own.ranges) numbers.insert(numbers.end(), {r.axis, r.begin, r.size, r.outer});
+      if (!met.insert(std::move(numbers)).second) continue;
+      Box box = box_of(p, own);
+      if (p.type.dtype != o.dtype || box.empty()) return breaches.add(where, " of ", p.type, " is kept as ", o, places_of(own.ranges));
+      parts.push_back({std::move(own), std::move(box)});
     }
     if (p.source.any()) continue;
     const std::string reason = problem_of(Operand{o.dtype, o.shape, p.source});
     if (!reason.empty() || !p.source.plain()) return breaches.add(where, ": source layout ", p.source, " does not fit ", o.shape);
   }
-  check_whole(p, where, std::move(extents), breaches);
+  check_whole(p, where, std::move(parts), breaches);
 }
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;

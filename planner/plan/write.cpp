@@ -135,9 +135,14 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
     p->set_program(part.program.index);
     write(part.operand, p->mutable_operand());
     p->set_offset(part.offset);
-    p->set_axis(part.axis);
-    p->set_cut(part.cut);
-    p->set_unit(part.unit);
+    for (const ProgramRange& range : part.ranges) {
+      file::ProgramRange* r = p->add_ranges();
+      r->set_axis(range.axis);
+      r->set_cut(range.cut);
+      r->set_unit(range.unit);
+      r->set_size(range.size);
+      r->set_outer(range.outer);
+    }
   }
   out->set_trainable(parameter.trainable);
   out->set_role(static_cast<file::Role>(parameter.role));

@@ -131,11 +131,11 @@ class Quantizing {
   std::map<std::pair<ValueId, DType>, Tensor> tensors_;  // by value of the old graph
 };
 
-Graph quantize_products(const Graph& graph, const CompileOptions& o, bool several) {
-  if (o.precision != Precision::fp8) return graph;
-  if (o.placement && (o.placement->groups.size() > 1 || (!o.placement->groups.empty() && o.placement->groups[0].axes.size() > 1)))
+Graph quantize_products(const Graph& graph, const PassContext& c) {
+  if (c.options.precision != Precision::fp8) return graph;
+  if (c.placement && (c.placement->groups.size() > 1 || (!c.placement->groups.empty() && c.placement->groups[0].axes.size() > 1)))
     fail(ExitCode::usage, "precision fp8 with a placement on several groups or along several axes: expected one group along one axis");
-  return Quantizing(graph, several).run();
+  return Quantizing(graph, c.placed()).run();
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ Graph quantize_products(const Graph& graph, const CompileOptions& o, bool severa
 // them. After differentiation. Fails (usage) where devices are placed otherwise than in a row.
 Pass quantize_products() {
   return {.name = "quantize_products",
-          .run = [](Graph g, PassContext& c) { return quantize_products(g, c.options, c.placed()); },
+          .run = [](Graph g, PassContext& c) { return quantize_products(g, c); },
           .needs = differentiated,
           .why = "products in 8 bits need scales of their operands",
           .required = "no kernel computes what choose_fp8 has marked, which can be left out"};

@@ -84,25 +84,27 @@ void emit(Graph& graph, const UpdateRule& rule, Attributes attributes, ValueId s
                  outputs);
 }
 
-// Norms of single parameters are those of whole ones.
-void check_whole(const Graph& graph, const UpdateRule& rule, const OptimizerOptions& o, const Update& update) {
-  const std::string what = o.clip_parameter_norm > 0                 ? option("clip_parameter_norm")
-                           : rule.kind == UpdateKind::lamb           ? "optimizer lamb"
-                           : rule.kind == UpdateKind::lars           ? "optimizer lars"
-                           : is_composed(graph[update.parameter], o) ? "the optimizer"
-                                                                     : "";
-  if (!what.empty() && is_in_parts(graph[update.parameter]))
-    fail(ExitCode::usage, what, " needs the norm of '", graph[update.parameter].name, "', of which each device has a part");
+// Norms of single parameters are those of whole ones: of one that is shared out some device has all.
+void check_whole(const Graph& graph, const OptimizerOptions& o, const Update& update) {
+  const Value& parameter = graph[update.parameter];
+  const std::string what = reads_whole(parameter, o);
+  for (std::size_t a = 0; a < parameter.placement.parts.size() && !what.empty(); ++a)
+    if (const Part& part = parameter.placement.parts[a];
+        part.is_split() && !graph.groups[at(parameter.placement.group)].axes[a].as(part).one_has_all())
+      fail(ExitCode::usage, what, " needs the norm of '", parameter.name, "', of which each device has a part");
 }
 
-// Each gradient, its sum behind it.
-std::vector<ValueId> with_sums(std::span<const SummedGradient> gradients) {
-  std::vector<ValueId> list;
-  for (const auto& [gradient, sum] : gradients) {
-    list.push_back(gradient);
-    if (sum.present()) list.push_back(sum);
+// Each gradient, its sum behind it; by group of devices.
+std::vector<std::vector<ValueId>> with_sums(std::span<const std::vector<SummedGradient>> gradients) {
+  std::vector<std::vector<ValueId>> lists;
+  for (const std::vector<SummedGradient>& group : gradients) {
+    lists.emplace_back();
+    for (const auto& [gradient, sum] : group) {
+      lists.back().push_back(gradient);
+      if (sum.present()) lists.back().push_back(sum);
+    }
   }
-  return list;
+  return lists;
 }
 
 Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes, std::vector<PlanTransfer>& transfers) {
@@ -112,47 +114,52 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   notes.insert(notes.end(), lines.begin(), lines.end());
   std::vector<Update> updates = take_gradients(graph);
   for (Update& u : updates) {
-    check_whole(graph, rule, o.optimizer, u);
+    check_whole(graph, o.optimizer, u);
     add_states(graph, rule, is_composed(graph[u.parameter], o.optimizer), u);
   }
-  ValueId scalars = GraphBuilder(graph, "update", {})
-                        .input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
+  const ValueId given = GraphBuilder(graph, "update", {})
+                            .input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
+  StepScalarsOf scalars(graph, given);
   std::vector<SummedGradient> own;
   for (const Update& u : updates) own.push_back({u.gradient, state_of(graph, u, gradient_sum_state)});
   if (loss_scaling_of(o)) {
-    scalars = scaled_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::finite, transfers)));
+    scale_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, given, PartsMeasure::finite, transfers)));
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
-      if (node.op->keeps_statistic) node.inputs.push_back(scalars);
+      if (node.op->keeps_statistic) node.inputs.push_back(scalars.of(node.inputs[0]));
   }
   if (o.optimizer.clip_norm > 0) {
-    std::vector<ValueId> gradients = with_sums(whole_or_measured(graph, own, scalars, PartsMeasure::norm, transfers));
-    gradients.insert(gradients.begin(), scalars);
-    scalars = GraphBuilder(graph, "clip", {})
-                  .emit("ClipScalars", gradients,
-                        {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}});
+    std::vector<std::vector<ValueId>> seen = with_sums(whole_or_measured(graph, own, given, PartsMeasure::norm, transfers));
+    for (std::size_t group = 0; group < seen.size(); ++group) {
+      if (seen[group].empty()) continue;
+      seen[group].insert(seen[group].begin(), scalars.on(group));
+      scalars.set(group, GraphBuilder(graph, "clip", {})
+                             .emit("ClipScalars", std::move(seen[group]),
+                                   {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}}));
+    }
   }
   // Small ones together, by what their group makes of the rule, with and without a copy, by where they are.
   std::map<std::tuple<bool, std::string, std::string>, std::vector<Update>> small;
   for (const Update& u : updates) {
     const Attributes attributes = attributes_for(graph[u.parameter], rule, o.optimizer);
     if (is_composed(graph[u.parameter], o.optimizer)) {
-      compose_update(graph, o.optimizer, attributes, scalars, u.parameter, u.gradient, state_of(graph, u, gradient_sum_state),
+      compose_update(graph, o.optimizer, attributes, scalars.of(u.parameter), u.parameter, u.gradient, state_of(graph, u, gradient_sum_state),
                      state_of(graph, u, average_state));
       continue;
     }
     if (graph[u.parameter].type.shape.elements() > small_parameter) {
-      emit(graph, rule, attributes, scalars, std::span(&u, 1));
+      emit(graph, rule, attributes, scalars.of(u.parameter), std::span(&u, 1));
       continue;
     }
     std::vector<Update>& group = small[{!u.copy.present(), to_string(graph[u.parameter].placement, graph.groups), to_string(attributes)}];
     group.push_back(u);
     if (group.size() < largest_group) continue;
-    emit(graph, rule, attributes, scalars, group);
+    emit(graph, rule, attributes, scalars.of(u.parameter), group);
     group.clear();
   }
   for (const auto& [where, group] : small)
-    if (!group.empty()) emit(graph, rule, attributes_for(graph[group[0].parameter], rule, o.optimizer), scalars, group);
+    if (!group.empty())
+      emit(graph, rule, attributes_for(graph[group[0].parameter], rule, o.optimizer), scalars.of(group[0].parameter), group);
   if (o.optimizer.average) average_statistics(graph, scalars);
   put_updates_last(graph);
   return graph;

@@ -5,15 +5,16 @@
 #include "graph/operator.h"
 #include "graph/step_scalars.h"
 #include "graph/updates.h"
+#include "planner/update/gradient_parts.h"
 #include "planner/update/optimizer.h"
 
 namespace tandem {
 
 // From what the node of a running statistic reads, not from what it gives: updates stand last. Skipped and held steps leave the average.
-void average_statistics(Graph& graph, ValueId scalars) {
+void average_statistics(Graph& graph, const StepScalarsOf& by_group) {
   for (std::size_t n = 0, count = graph.nodes.size(); n < count; ++n) {
     if (!graph.nodes[n].op->keeps_statistic) continue;
-    const ValueId running = graph.nodes[n].inputs[0], batch = graph.nodes[n].inputs[1];
+    const ValueId running = graph.nodes[n].inputs[0], batch = graph.nodes[n].inputs[1], scalars = by_group.of(running);
     const double momentum = static_cast<double>(graph.nodes[n].attributes.real("momentum"));
     const Value statistic = graph[running];
     Value v{.name = concat(average_state, '/', statistic.name),

@@ -23,6 +23,16 @@ class PlacedNodes {
   ValueId addend(std::string_view op, std::vector<ValueId> in, Attributes a = {}) {
     return emit(addends_, op, std::move(in), std::move(a));
   }
+  // Of addends, one axis of the mesh after the other.
+  ValueId sum(ValueId addends) {
+    Placement now = addends_;
+    for (Part& part : now.parts)
+      if (part.spread == Spread::partial) {
+        part = {};
+        addends = emit(now, "AllReduce", {addends}, {});
+      }
+    return addends;
+  }
   ValueId whole(std::string_view op, std::vector<ValueId> in, Attributes a = {}) { return emit(whole_, op, std::move(in), std::move(a)); }
 
  private:
@@ -52,7 +62,18 @@ Ints all_axes(const Shape& shape) {
   return axes;
 }
 
-ValueId measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure) {
+// The sum of squares of gradients in parts along one axis, or whole, or of their zeros; whole on each device of their group.
+ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure,
+                std::vector<PlanTransfer>& transfers) {
+  const Placement& placement = graph[gradients[0].gradient].placement;
+  for (std::size_t a = 0; a < placement.parts.size(); ++a)
+    if (placement.parts[a].is_split())
+      transfers.push_back({.kind = ExchangeKind::all_reduce,
+                           .value = measure == PartsMeasure::norm ? "norm of gradients" : "whether gradients are finite",
+                           .bytes = static_cast<std::int64_t>(sizeof(float)),
+                           .axis = graph.groups[at(placement.group)].axes[a].name,
+                           .node = "the optimizer",
+                           .reason = "each device has parts of gradients"});
   PlacedNodes b(graph, graph[gradients[0].gradient].placement);
   const ValueId zero = GraphBuilder(graph, "norm", {}).scalar(0, DType::float32);
   ValueId all;
@@ -65,38 +86,73 @@ ValueId measured(Graph& graph, std::span<const SummedGradient> gradients, ValueI
     const ValueId own = parts.addend("ReduceSum", {each}, {{"axes", all_axes(graph[g].type.shape)}, {"keepdims", std::int64_t{0}}});
     all = all.present() ? b.addend("Add", {all, own}) : own;
   }
-  all = b.whole("AllReduce", {all});
-  return measure == PartsMeasure::norm ? b.whole("Sqrt", {all}) : all;
+  return b.sum(all);
+}
+
+// By group, and axes of its mesh along which they are in parts.
+using ByPlace = std::map<std::pair<int, std::vector<bool>>, std::vector<SummedGradient>>;
+ByPlace by_place(const Graph& graph, std::span<const SummedGradient> gradients) {
+  ByPlace places;
+  for (const SummedGradient& g : gradients) {
+    const Placement& p = graph[g.gradient].placement;
+    std::vector<bool> split;
+    for (const Part& part : p.parts) split.push_back(part.is_split());
+    places[{p.group, std::move(split)}].push_back(g);
+  }
+  return places;
+}
+
+// The root of a sum of squares, or what is 0 or NaN, with a sum of batches that adds nothing where there are such sums.
+SummedGradient measured(Graph& graph, ValueId all, PartsMeasure measure, bool summed) {
+  if (measure == PartsMeasure::norm) {
+    const Placement there = graph[all].placement;
+    all = GraphBuilder(graph, "norm", {}).emit("Sqrt", {all});
+    graph[all].placement = there;
+  }
+  return {all, summed ? GraphBuilder(graph, "norm", {}).scalar(0, DType::float32) : ValueId{}};
 }
 
 }  // namespace
 
 bool is_in_parts(const Value& value) { return std::ranges::any_of(value.placement.parts, &Part::is_split); }
 
-std::vector<SummedGradient> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
-                                              PartsMeasure measure, std::vector<PlanTransfer>& transfers) {
-  std::vector<SummedGradient> list;
-  std::map<std::pair<int, std::size_t>, std::vector<SummedGradient>> in_parts;  // by group, and axis of its mesh
-  for (const SummedGradient& g : gradients) {
-    const Placement& p = graph[g.gradient].placement;
-    const auto split = std::ranges::find_if(p.parts, &Part::is_split);
-    if (split == p.parts.end())
-      list.push_back(g);
-    else
-      in_parts[{p.group, static_cast<std::size_t>(split - p.parts.begin())}].push_back(g);
+ValueId sent_to(Graph& graph, ValueId value, int group) {
+  if (graph[value].placement.group == group) return value;
+  Placement there = graph[value].placement;
+  there.group = group;
+  const ValueId sent = GraphBuilder(graph, concat("send/", graph[value].name), {}).emit("Send", {value});
+  graph[sent].placement = std::move(there);
+  return sent;
+}
+
+std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
+                                                           PartsMeasure measure, std::vector<PlanTransfer>& transfers) {
+  const bool summed = gradients[0].sum.present();
+  const ByPlace places = by_place(graph, gradients);
+  std::vector<std::vector<SummedGradient>> seen(std::max<std::size_t>(1, graph.groups.size()));
+  if (seen.size() == 1) {
+    for (const auto& [place, some] : places)
+      if (std::ranges::count(place.second, true) == 0)
+        seen[0].insert(seen[0].end(), some.begin(), some.end());
+      else
+        seen[0].push_back(measured(graph, squares(graph, some, scalars, measure, transfers), measure, summed));
+    return seen;
   }
-  for (const auto& [along, parts] : in_parts) {
-    transfers.push_back({.kind = ExchangeKind::all_reduce,
-                         .value = measure == PartsMeasure::norm ? "norm of gradients" : "whether gradients are finite",
-                         .bytes = static_cast<std::int64_t>(sizeof(float)),
-                         .axis = graph.groups[at(along.first)].axes[along.second].name,
-                         .node = "the optimizer",
-                         .reason = "each device has parts of gradients"});
-    const bool summed = parts[0].sum.present();
-    list.push_back(
-        {measured(graph, parts, scalars, measure), summed ? GraphBuilder(graph, "norm", {}).scalar(0, DType::float32) : ValueId{}});
+  std::vector<ValueId> all;
+  for (const auto& [place, some] : places) all.push_back(squares(graph, some, scalars, measure, transfers));
+  for (const auto& [place, some] : places) {
+    const int group = place.first;
+    if (!seen[at(group)].empty()) continue;
+    ValueId sum;  // in one order everywhere
+    for (const ValueId square : all) {
+      const ValueId here = sent_to(graph, square, group);
+      const Placement there = graph[here].placement;
+      sum = sum.present() ? GraphBuilder(graph, "norm", {}).add(sum, here) : here;
+      graph[sum].placement = there;
+    }
+    seen[at(group)].push_back(measured(graph, sum, measure, summed));
   }
-  return list;
+  return seen;
 }
 
 }  // namespace tandem

@@ -47,15 +47,22 @@ ValueId unscaled(Graph& graph, ValueId gradient) {
   return GraphBuilder(graph, "loss_scale", {}).div(gradient, output_as(graph, ValueRole::metric, metric_name));
 }
 
-ValueId scaled_scalars(Graph& graph, const CompileOptions& o, ValueId scalars, std::vector<ValueId> gradients) {
+void scale_scalars(Graph& graph, const CompileOptions& o, StepScalarsOf& scalars, std::vector<std::vector<ValueId>> gradients) {
   const LossScaling scaling = *loss_scaling_of(o);
+  const ValueId state = state_of(graph);
+  const int home = graph[state].placement.group;
   GraphBuilder b(graph, "loss_scale", {});
-  const ValueId finite = b.emit("AllFinite", std::move(gradients));
-  const ValueId now = b.emit("ScaledScalars", {scalars, state_of(graph), finite},
-                             {{"start", static_cast<float>(scaling.start)}, {"kind", static_cast<std::int64_t>(scalars_kind(o.optimizer))},
-                              {"beta1", static_cast<float>(o.optimizer.beta1)}, {"beta2", static_cast<float>(o.optimizer.beta2)}});
-  b.emit("LossScaleUpdate", {state_of(graph), finite, scalars}, {{"interval", scaling.interval}});
-  return now;
+  for (std::size_t group = 0; group < gradients.size(); ++group) {
+    if (gradients[group].empty()) continue;
+    const bool here = gradients.size() == 1 || home == static_cast<int>(group);
+    const ValueId given = scalars.on(group), finite = b.emit("AllFinite", std::move(gradients[group]));
+    scalars.set(group, b.emit("ScaledScalars", {given, here ? state : sent_to(graph, state, static_cast<int>(group)), finite},
+                              {{"start", static_cast<float>(scaling.start)},
+                               {"kind", static_cast<std::int64_t>(scalars_kind(o.optimizer))},
+                               {"beta1", static_cast<float>(o.optimizer.beta1)},
+                               {"beta2", static_cast<float>(o.optimizer.beta2)}}));
+    if (here) b.emit("LossScaleUpdate", {state, finite, given}, {{"interval", scaling.interval}});
+  }
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // The scale of a loss in float16: what of it stands in the training graph.
 #pragma once
 #include "planner/options.h"
+#include "planner/update/gradient_parts.h"
 
 namespace tandem {
 
@@ -11,8 +12,8 @@ ValueId scaled_loss(Graph& graph, const LossScaling& scaling, ValueId loss);
 // A gradient of the scaled loss as that of the loss.
 ValueId unscaled(Graph& graph, ValueId gradient);
 
-// What updates of scaled gradients go by in place of `scalars`, and the update of the scale itself. The gradients are those
-// already summed over the devices, the same on all of them: so is what is found in them.
-ValueId scaled_scalars(Graph& graph, const CompileOptions& options, ValueId scalars, std::vector<ValueId> gradients);
+// What updates of scaled gradients go by in place of `scalars`, and the update of the scale itself. The gradients, by group of devices, are
+// those already summed over the devices, the same on all of them: so is what is found in them.
+void scale_scalars(Graph& graph, const CompileOptions& options, StepScalarsOf& scalars, std::vector<std::vector<ValueId>> gradients);
 
 }  // namespace tandem

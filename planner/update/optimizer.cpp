@@ -188,4 +188,10 @@ UpdateRule update_rule(const OptimizerOptions& o) {
   return rule;
 }
 
+std::string reads_whole(const Value& parameter, const OptimizerOptions& o) {
+  const UpdateKind kind = update_rule(o).kind;
+  if (o.clip_parameter_norm > 0) return option("clip_parameter_norm");
+  return kind == UpdateKind::lamb || kind == UpdateKind::lars || is_composed(parameter, o) ? concat("optimizer ", o.name) : std::string();
+}
+
 }  // namespace tandem

@@ -6,6 +6,8 @@
 
 namespace tandem {
 
+class StepScalarsOf;
+
 // One update node per group of parameters: inputs scalars, then (w, g, states...) for each; see docs/internal-operators.md.
 struct UpdateRule {
   std::string op;
@@ -22,12 +24,14 @@ inline constexpr std::string_view gradient_sum_state = "gradient_sum", average_s
 
 // Whether the parameter's step is composed of the operators that kernels know: Adafactor's, and Muon's of a matrix.
 bool is_composed(const Value& parameter, const OptimizerOptions& options);
+// What needs all of a parameter for its step (a norm of it, a product by it), as messages name it; empty: each element has its own step.
+std::string reads_whole(const Value& parameter, const OptimizerOptions& options);
 // Adds the nodes of such a step, and those that assign what they give. `attributes`: as its group has them.
 void compose_update(Graph& graph, const OptimizerOptions& options, const Attributes& attributes, ValueId scalars, ValueId parameter,
                     ValueId gradient, ValueId sum, ValueId average);
 
 // Adds an average of every running statistic, "average/STATISTIC", and what moves it.
-void average_statistics(Graph& graph, ValueId scalars);
+void average_statistics(Graph& graph, const StepScalarsOf& scalars);
 
 // What a parameter's group makes of the rule's attributes.
 Attributes attributes_for(const Value& parameter, const UpdateRule& rule, const OptimizerOptions& options);

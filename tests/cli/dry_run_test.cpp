@@ -36,6 +36,31 @@ struct Row {
   int code;
 };
 
+// A file's own training step is followed by plan as by a dry run.
+TEST(PlansOfARun, AreThoseThatPlanShows) {
+  const TemporaryFolder folder;
+  const std::string batch = "--batch-size 4 --devices cpu ";
+  const Outcome made =
+      run_tandem(words("train MODELS/mlp.onnx --data random,samples=4 --optimizer adam --steps 1 --export-training-info "
+                       "--no-autotune --init he-normal --output TMP/own.onnx " + batch, folder.text()));
+  ASSERT_EQ(made.code, 0) << made.err;
+  for (const std::string options :
+       {"", "--optimizer sgd ", "--loss softmax-cross-entropy ", "--optimizer lion --loss mse --dense-labels "}) {
+    const Outcome plan = run_tandem(words("plan TMP/own.onnx --format summary " + batch + options, folder.text())),
+                  dry = run_tandem(words("train TMP/own.onnx --dry-run --data random,samples=4 --quiet " + batch + options, folder.text()));
+    EXPECT_EQ(plan.code, 0) << plan.err;
+    EXPECT_EQ(dry.code, 0) << dry.err;
+    for (const char* what : {"\n  loss ", "\n  optimizer "}) {
+      const auto line = [&](const std::string& text) {
+        return text.substr(text.find(what) + 1, text.find('\n', text.find(what) + 1) - text.find(what));
+      };
+      EXPECT_EQ(line(plan.out), line(dry.out)) << options;
+    }
+  }
+  EXPECT_NE(run_tandem(words("plan TMP/own.onnx --format summary " + batch, folder.text())).out.find("optimizer       adam"),
+            std::string::npos);
+}
+
 TEST(PlansOfARun, AreMadeByADryRunToo) {
   const TemporaryFolder folder;
   const std::string two = "--devices cpu:0-1 ", batch = "--batch-size 4 --init he-normal --no-autotune --run-dir none ";

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -18,6 +19,8 @@ namespace {
 
 // What a shell starts in the background ignores SIGINT from birth; tests send it, to themselves and to their children.
 [[maybe_unused]] const auto heard = std::signal(SIGINT, SIG_DFL);
+// Commands that name no devices run on the CPU, also where there are GPUs.
+[[maybe_unused]] const auto no_gpus = ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
 
 void wait_until(const std::function<bool()>& there, const std::string& what) {
   for (int i = 0; !there(); ++i) {

@@ -48,6 +48,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"with_uneven_parts_of_parameters", "MODELS/lenet.onnx --devices cpu:0-3 --parallel zero=3 --batch-size 64 --optimizer adam", 2, false, true},
                     Row{"with_parts_beside_an_idle_device", "MODELS/mlp.onnx --devices cpu:0-2 --slice-weights 2,0,1 --parallel zero=1 --batch-size 48", 3, false, true},
                     Row{"of_a_mesh", "MODELS/lenet.onnx --devices cpu:0-3 --parallel data=2,tensor=2,zero=2 --batch-size 63 --momentum 0.9", 4, false, true},
+                    Row{"with_a_layer_elsewhere", "MODELS/mlp.onnx --devices cpu:0-1 --place fc3=cpu:1 --batch-size 64 --optimizer adamw --clip-norm 1", 2, false, true},
+                    Row{"with_layers_on_groups", "MODELS/lenet.onnx --devices cpu:0-3 --place fc*=cpu:2-3 --batch-size 64 --momentum 0.9", 2, false, true},
+                    Row{"one_device_each", "MODELS/mlp.onnx --devices 2 --batch-size 64", 2, false, true},
                     Row{"one_without_samples", "MODELS/mlp.onnx --devices cpu:0-2 --slice-weights 2,0,1 --batch-size 64 --validation-split 0.2", 3}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -95,7 +98,7 @@ TEST(RankOptions, ProcessesAreComparedWithTheDevicesFirst) {
     const char* message;
   } rows[] = {
       {"--devices cpu:0-3 --processes 3", 2, "--processes 3 for 4 devices (cpu:0, cpu:1, cpu:2, cpu:3): expected as many devices for each process"},
-      {"--devices cpu --processes 2", 2, "--processes 2 for 1 device (cpu:0)"},
+      {"--devices cpu:0 --processes 2", 2, "--processes 2 for 1 device (cpu:0)"},
       {"--devices cpu:0-1 --processes 0", 2, "--processes 0 for 2 devices"},
       {"--devices cpu:0-1 --processes 4000000000000", 2, "--processes 4000000000000 for 2 devices"},
       {"--devices cpu:0,cpu:99 --processes 2", 5, "device cpu:99 cannot be used: there are 64 cpu devices"},

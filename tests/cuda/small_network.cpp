@@ -57,6 +57,21 @@ Graph recurrent_network(std::int64_t n, const std::string& cell) {
   return s.g;
 }
 
+// Three dense layers.
+Graph dense_network(std::int64_t n) {
+  SmallGraph s;
+  s.g.name = "dense";
+  ValueId x = s.node("Flatten", {s.g.add_input("x", {DType::float32, {n, 3, 8, 8}})}, {{"axis", std::int64_t{1}}});
+  std::int64_t width = 192;
+  for (const char* layer : {"first", "second"}) {
+    x = s.node("Gemm", {x, s.weight(layer, {16, width}, 0.1F), s.weight(concat(layer, "_b"), {16}, 0.1F)}, {{"transB", std::int64_t{1}}});
+    x = s.node("Relu", {x});
+    width = 16;
+  }
+  s.g.outputs = {s.node("Gemm", {x, s.weight("w", {classes, width}, 0.3F), s.weight("b", {classes}, 0.1F)}, {{"transB", std::int64_t{1}}})};
+  return s.g;
+}
+
 // Convolution, a residual block, batch normalization, a shortcut, pooling, dropout, a dense layer.
 Graph small_network(std::int64_t n) {
   SmallGraph s;
@@ -106,7 +121,11 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
   o.kernel.deterministic = true;
   o.synchronize_batch_norm = devices > 1;
   const Backend* const backends[] = {&backend};
-  const auto network = [&](std::int64_t n) { return training.cell.empty() ? small_network(n) : recurrent_network(n, training.cell); };
+  o.parallel = training.parallel;
+  const auto network = [&](std::int64_t n) {
+    if (training.cell == "layers") return dense_network(n);
+    return training.cell.empty() ? small_network(n) : recurrent_network(n, training.cell);
+  };
   Session session(compile(network, o, backends), backends);
   const Graph graph = network(batch);
   std::vector<NamedTensor> values;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "planner/options.h"
 #include "runtime/session.h"
 
 namespace tandem::cuda {
@@ -12,7 +13,8 @@ namespace tandem::cuda {
 struct SmallTraining {
   std::string optimizer = "sgd";
   int devices = 1;        // the first has twice the others' share; on backends other than the CPU they share device 0
-  std::string cell = {};  // of recurrent layers: LSTM, GRU, "linear GRU" or RNN; none: the network for images
+  std::string cell = {};  // of recurrent layers: LSTM, GRU, "linear GRU" or RNN; "layers": dense layers; none: the network for images
+  Parallelism parallel = {};
 };
 // The loss of each step. `before_step` sees the session before every one.
 std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training,

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "graph/operator.h"
-#include "kernels/cuda/bodies/all_reduce.h"
+#include "kernels/cuda/bodies/fold.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
 #include "tests/cuda/where.h"
@@ -176,6 +176,11 @@ TEST_P(TrainingKernels, Dropout) {
       const Held state = hold(Tensor::of<std::int64_t>({4}, numbers), DType::int64);
       Attributes a{{"ratio", 0.25F}, {"layer", std::int64_t{3}}, {"outer", outer}, {"inner", inner}};
       if (axis >= 0) a.set("axis", axis);
+      if (round % 2 == 1) {  // x is a part of another axis
+        const int cut = static_cast<int>((axis + 1) % 4);
+        const std::int64_t runs = x[cut] % 2 == 0 ? 2 : 1;
+        a.set("part", Ints{cut, between(random, 0, 2 * x[cut] / runs), 3 * x[cut], runs});
+      }
       const Held y = on_cpu({"DropoutTraining", a, {wanted(reference, x)}}, {hold(in, reference), state})[0];
       for (const std::string& layout : layouts)
         for (const Ran& f : own({"DropoutTraining", a, {wanted(real(), x)}}, {hold(in, real(), Layout(layout)), state}))
@@ -305,33 +310,33 @@ TEST_P(SingleKernels, IntegersWrapAround) {
   EXPECT_EQ(values_of(first({"Div", {}, {{DType::int64, Shape{3}, {}}}}, {a, b})[0])[1], 0);
 }
 
-// Every rank's kernel sums its share for all: together the buffers hold the sum, the same on each.
-TEST(OtherKernels, AllReduceOnOneDevice) {
-  constexpr int ranks = 3;
+// Two ranks of three get what all three give: the sum, the same on each.
+TEST(OtherKernels, FoldOfRanksOnOneDevice) {
   constexpr std::int64_t elements = 1001;
   std::mt19937 random(9);
-  std::vector<std::vector<float>> buffers(ranks, std::vector<float>(elements));
+  std::vector<std::vector<float>> buffers(3, std::vector<float>(elements));
   std::vector<float> sum(elements);
   for (auto& buffer : buffers)
     for (std::size_t i = 0; i < buffer.size(); ++i) sum[i] += buffer[i] = std::uniform_real_distribution<float>(-1, 1)(random);
-  for (int rank = 0; rank < ranks; ++rank) {
-    AllReduceBody<float> body{};
-    for (int r = 0; r < ranks; ++r) body.buffers[r] = buffers[static_cast<std::size_t>(r)].data();
-    body.ranks = ranks;
-    body.begin = elements * rank / ranks;
-    body.end = elements * (rank + 1) / ranks;
-    launch(body, blocks_for(body.end - body.begin, AllReduceBody<float>::threads), nullptr);
-  }
-  for (const auto& buffer : buffers) EXPECT_EQ(buffer, sum);
+  const std::vector<float> kept = buffers[1];
+  FoldBody<float> body{};
+  for (const auto& buffer : buffers) body.from[body.given++] = buffer.data();
+  body.to[body.written++] = buffers[0].data();
+  body.to[body.written++] = buffers[2].data();
+  body.elements = elements;
+  launch(body, blocks_for(elements, FoldBody<float>::threads), nullptr);
+  EXPECT_EQ(buffers, (std::vector<std::vector<float>>{sum, kept, sum}));
 }
 
-TEST(OtherKernels, LargestOfAllRanks) {
+TEST(OtherKernels, LargestOfRanksOnOneDevice) {
   std::vector<std::vector<float>> buffers{{1, 5, 0}, {4, 2, std::numeric_limits<float>::infinity()}, {3, 3, 3}};
-  AllReduceBody<float> body{};
-  for (std::size_t r = 0; r < buffers.size(); ++r) body.buffers[r] = buffers[r].data();
-  body.ranks = 3;
+  FoldBody<float> body{};
+  for (auto& buffer : buffers) {
+    body.from[body.given++] = buffer.data();
+    body.to[body.written++] = buffer.data();
+  }
   body.largest = true;
-  body.end = 3;
+  body.elements = 3;
   launch(body, 1, nullptr);
   for (const auto& buffer : buffers) EXPECT_EQ(buffer, (std::vector<float>{4, 5, std::numeric_limits<float>::infinity()}));
 }

@@ -132,7 +132,7 @@ void write_plans(const fs::path& out, const std::string& name, const std::string
   options.plan.optimizer = optimizer_defaults("adam");
   options.plan.devices = {{{"cpu", 0}}};
   const Model m(ModelFile::parse(model, {}));
-  const auto plan = [&](const char* kind) { write(out / (name + kind), serialize(m.make_plan(options, backends))); };
+  const auto plan = [&](const char* kind) { write(out / (name + kind), serialize(m.source().make_plan(options, backends))); };
   plan("");
   options.plan.precision = Precision::bf16;
   plan("-bf16");

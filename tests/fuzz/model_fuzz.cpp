@@ -44,14 +44,15 @@ void train(Model& model, std::int64_t own_batch, std::uint64_t way) {
   options.plan.optimizer.momentum = 0.9;
   options.plan.devices = {{{"cpu", 0}}};
   if (way % 8 == 0) options.plan.devices.push_back({{"cpu", 0}, 0.5, 1});
+  model.source().fit_placement(options);
   if (!is_small(
           model.file().graph({.batch = options.plan.batch, .training = options.plan.mode == PlanMode::training, .fold_limit = fold_limit})))
     return;
-  model.check(options, backends);
+  model.source().check(options, backends);
   const Splits data = open_data(concat("random,samples=", samples), model.data_request(options));
-  model.fit_labels(options, *data.train);
+  model.source().fit_labels(options, *data.train);
   const bool training = options.plan.mode == PlanMode::training;
-  if (training) model.check_data(*data.train, options, {});
+  if (training) model.source().check_data(*data.train, options, {});
   model.compile(options, backends);
   if (training) {
     model.fit(*data.train, {.epochs = 0, .steps = 1, .learning_rate = 0.01});
@@ -91,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const ModelInput& input : file.inputs())
       if (!input.dims.empty() && input.dims[0].size > 0 && input.dims[0].size <= 8) own_batch = input.dims[0].size;
     Model model(std::move(file));
-    model.summary();
+    model.source().summary();
     train(model, own_batch, std::hash<std::string>()(bytes));
   });
 }

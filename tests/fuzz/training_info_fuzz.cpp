@@ -16,11 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ModelOptions options;
     options.plan.batch = 4;
     options.plan.devices = {{{"cpu", 0}}};
-    model.take_loss(*step, options);
-    model.take_optimizer(*step, options);
-    model.check(options, backends);
+    model.source().take_loss(*step, options);
+    model.source().take_optimizer(*step, options);
+    model.source().check(options, backends);
     const Splits splits = open_data("random,samples=4", model.data_request(options));
-    model.fit_labels(options, *splits.train);
+    model.source().fit_labels(options, *splits.train);
     model.compile(options, backends);
     model.fit(*splits.train, {.epochs = 0, .steps = 2, .learning_rate = step->learning_rate});
     const std::filesystem::path saved = fuzz::folder() / "saved.onnx";

@@ -12,7 +12,7 @@ TEST(GraphText, ReadsBackWhatItSays) {
   const std::string text =
       "graph \"two words\"\n"
       "group all on [0,1] samples[3,1]\n"
-      "part of w as optimizer state [8,4] axis 0 from 4\n"
+      "part of w as optimizer state [8,4] axis 0 from 4 size 2 axis 1 from 0 size 1 outside 2\n"
       "given %2 x float32[4,3] on all[split(0)] as label of y samples(0,1)\n"
       "given %0 \"a, \\x22b\\x22\" int64[] single\n"
       "trained %3 w float32[3,4] on all[broadcast] in ba template [4,3]\n"

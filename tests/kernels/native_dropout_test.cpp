@@ -88,6 +88,35 @@ TEST(NativeDropout, KeepsByTheContractInEveryLayout) {
   }
 }
 
+// A part of an axis that holds no samples drops what the whole does there.
+TEST(NativeDropout, PartsOfAnAxisDropWhatTheWholeDoes) {
+  const Shape whole{6, 4, 10};
+  const auto drawn = [](const Shape& shape, std::int64_t samples_axis, double first, std::vector<std::int64_t> part) {
+    Case c = dropout(shape, "abc", 0.5F, 2, samples_axis);
+    if (!part.empty()) c.attributes.set("part", std::move(part));
+    return run_values(c, {Values(static_cast<std::size_t>(shape.elements()), 1.0), {1, 2, first, 0}})[0];
+  };
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    for (const std::int64_t samples : {-1, 0, 1, 2})
+      for (const std::int64_t cut : {0, 1, 2})
+        for (const std::int64_t runs : {1, 2}) {
+          if (cut == samples) continue;
+          const Values all = drawn(whole, samples, 3, {});
+          const std::int64_t run = whole[static_cast<int>(cut)] / runs, size = run / 2, begin = run - size;
+          Shape shape = whole;
+          shape[static_cast<int>(cut)] = size * runs;
+          Values wanted;
+          for (std::int64_t i = 0; i < whole.elements(); ++i) {
+            const std::int64_t at[] = {i / 40, i / 10 % 4, i % 10};
+            if (at[cut] % run >= begin) wanted.push_back(all[static_cast<std::size_t>(i)]);
+          }
+          EXPECT_EQ(drawn(shape, samples, 3, {cut, begin, whole[static_cast<int>(cut)], runs}), wanted)
+              << isa << " samples " << samples << " cut " << cut << " runs " << runs;
+        }
+  }
+}
+
 // Wherever the samples lie, a slice of them drops what the whole batch does, and each sample what it does elsewhere.
 TEST(NativeDropout, SlicesOfABatchDropWhatTheWholeBatchDoes) {
   struct Row {

@@ -20,7 +20,8 @@ struct Program {
   }
   BufferId parameter(const std::string& name, std::int64_t n, std::int64_t whole, int axis = -1, std::vector<std::int64_t> begins = {}) {
     const BufferId b = value(name, n, ArenaKind::parameters);
-    graph.parameters.push_back({.name = name, .buffer = b, .type = {DType::float32, {whole}}, .axis = axis, .begins = begins});
+    graph.parameters.push_back({.name = name, .buffer = b, .type = {DType::float32, {whole}}});
+    if (axis >= 0) graph.parameters.back().ranges.push_back({{axis, 0, n}, std::move(begins)});
     return b;
   }
   void launch(const std::string& op, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
@@ -201,8 +202,7 @@ TEST(Assemble, PartsOfAParameterAndOfASum) {
   const std::vector<ParameterPart> w = got.plan.parts_of(got.plan.parameters[1]);
   ASSERT_EQ(w.size(), 3U);
   for (const ParameterPart& part : w) {
-    EXPECT_EQ(part.axis, 0);
-    EXPECT_EQ(part.begin, begins[at(part.device)]);
+    EXPECT_EQ(part.ranges, (std::vector<AxisRange>{{0, begins[at(part.device)], part.device == 0 ? 5 : 2}}));
     EXPECT_EQ(part.offset, 64) << "behind b";
   }
   EXPECT_FALSE(w[0].alike(w[1]));
@@ -222,7 +222,7 @@ TEST(Assemble, DevicesThatAreAlikeShareAProgram) {
   EXPECT_EQ(got.plan.programs.size(), 1U);
   EXPECT_EQ(got.plan.cuts, (std::vector<AxisCut>{{{0, 1, 2, 3}}}));
   for (int d = 0; d < 4; ++d) {
-    EXPECT_EQ(got.plan.part_of(got.plan.parameters[0], d)->begin, 2 * d);
+    EXPECT_EQ(got.plan.part_of(got.plan.parameters[0], d)->ranges, (std::vector<AxisRange>{{0, 2 * d, 2}}));
     EXPECT_EQ(got.plan.first_row(d, {0}), 2 * d);
   }
   replicas[3].model.threads = 2;

@@ -99,12 +99,16 @@ Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
   const Backend* backends[] = {&cpu_backend()};
   return compile(model, o, backends);
 }
-// Parameters of which a device has a part, with the axis: "q:1".
+// Parameters of which a device has a part, with the axis of each cut: "q:1", "q:1:0".
 std::set<std::string> split_of(const Plan& plan) {
   std::set<std::string> names;
   for (const PlanParameter& p : plan.parameters)
-    for (const ProgramPart& part : p.parts)
-      if (p.role == ValueRole::plain && part.axis >= 0) names.insert(concat(p.name, ':', part.axis));
+    for (const ProgramPart& part : p.parts) {
+      if (p.role != ValueRole::plain || part.is_whole()) continue;
+      std::string name = p.name;
+      for (const ProgramRange& range : part.ranges) name += concat(':', range.axis);
+      names.insert(std::move(name));
+    }
   return names;
 }
 std::multiset<std::string> kinds_of(const Plan& plan) {
@@ -122,6 +126,20 @@ TEST(Parallel, LayersAreSplitFromColumnsToRows) {
       << text_of_plan(plan, true);
   ASSERT_FALSE(plan.warnings.empty());
   EXPECT_NE(plan.warnings.back().find("'head'"), std::string::npos) << plan.warnings.back();
+}
+
+// Each replica's part of a layer is shared out over the replicas.
+TEST(Parallel, PartsOfLayersLieInPartsToo) {
+  const Plan plan = plan_of(transformer, shared_by(4, "data=2,tensor=2,zero=3"));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"q:1:1", "q.bias:0:0", "k:1:1", "v:1:1", "v.bias:0:0", "proj:0:1", "up:1:1",
+                                                   "up.bias:0:0", "down:0:1", "proj.bias:0", "down.bias:0", "norm1:0", "norm1.bias:0",
+                                                   "norm2:0", "norm2.bias:0", "head:1", "head.bias:0"}));
+  const auto bytes = [](const Plan& of) {
+    std::int64_t sum = 0;
+    for (const PlanParameter& p : of.parameters) sum += p.parts[0].operand.shape.elements();
+    return sum;
+  };
+  EXPECT_LT(bytes(plan), bytes(plan_of(transformer, shared_by(4, "data=2,tensor=2"))) * 6 / 10);
 }
 
 TEST(Parallel, WhatHasNoEqualPartsStaysWhole) {
@@ -163,15 +181,18 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
                                          Shared{"transformer_tensor", transformer, 2, "tensor=2"}, Shared{"transformer_tensor_4", transformer, 4, "tensor=4"},
                                          Shared{"transformer_mesh", transformer, 4, "data=2,tensor=2"}, Shared{"transformer_zero_1", transformer, 4, "zero=1"},
                                          Shared{"transformer_zero_3_of_3", transformer, 3, "zero=3"}, Shared{"transformer_mesh_zero", transformer, 4, "data=2,tensor=2,zero=2"},
+                                         Shared{"transformer_mesh_zero_3", transformer, 4, "data=2,tensor=2,zero=3"}, Shared{"mlp_mesh_zero_1", mlp, 4, "data=2,tensor=2,zero=1"},
+                                         Shared{"grouped_mesh_zero_of_3", grouped, 6, "data=3,tensor=2,zero=3"},
                                          Shared{"grouped_tensor", grouped, 2, "tensor=2"}, Shared{"grouped_mesh", grouped, 4, "data=2,tensor=2"}, Shared{"convnet_zero_3", convnet, 2, "zero=3"}, Shared{"convnet_zero_1_of_3", convnet, 3, "zero=1"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // The norm of all gradients is that of the parts together.
 TEST(Parallel, GradientsInPartsAreClippedByTheNormOfAll) {
-  for (const char* parallel : {"tensor=2", "zero=1", "zero=3"})
+  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{
+           {2, "tensor=2"}, {2, "zero=1"}, {2, "zero=3"}, {4, "data=2,tensor=2,zero=2"}})
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(concat(parallel, accumulate ? ", accumulated" : ""));
-      CompileOptions one = options_for(8, {1}), two = shared_by(2, parallel);
+      CompileOptions one = options_for(8, {1}), two = shared_by(devices, parallel);
       for (CompileOptions* o : {&one, &two}) {
         o->optimizer.clip_norm = 0.05;
         o->optimizer.accumulate = accumulate;
@@ -273,22 +294,23 @@ INSTANTIATE_TEST_SUITE_P(
                           "tensor=2",
                           {"w2=tensor:1", "b2=tensor:0"},
                           {"all_reduce grad/Relu1/ReluBackward_7 1024 along tensor for Gemm0: one sum ends a split layer",
-                           "all_gather Gemm2 160 along tensor for loss/SoftmaxCrossEntropyTraining_2: its operand 0 is split along axis 1, "
-                           "which it works on as a whole"}}),
+                           "all_reduce Gemm2 96 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer",
+                           "all_reduce Gemm2 32 along tensor for loss/SoftmaxCrossEntropyTraining_2: one sum ends a split layer",
+                           "all_reduce first of Gemm2 32 along tensor for loss/CountCorrect_3: one sum ends a split layer"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Parallel, WhatIsGatheredIsToldOrRefused) {
-  CompileOptions o = shared_by(2, "tensor=2", parse_splits({"w2=tensor:1", "b2=tensor:0"}));
-  const Plan plan = plan_of(mlp, o);
-  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 160 B: ") != std::string::npos; }))
-      << plan.warnings.front();
+  CompileOptions o = shared_by(2, "tensor=2", parse_splits({"proj=tensor:1", "proj.bias=tensor:0"}));
+  const Plan plan = plan_of(transformer, o);
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) { return w.find("gathers 768 B: ") != std::string::npos; }))
+      << text_of_plan(plan, true);
   o.gather = false;
   try {
-    plan_of(mlp, o);
-    FAIL() << "the scores are gathered";
+    plan_of(transformer, o);
+    FAIL() << "what is normalized is gathered";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_NE(std::string(e.what()).find("gathers 160 B: "), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("gathers 768 B: "), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("option gather is off"), std::string::npos) << e.what();
   }
   o.parallel = parse_parallelism("tensor=2");
@@ -306,6 +328,43 @@ TEST(Parallel, PlacementIsLogged) {
   for (const char* part : {"InnerProduct 'Gemm0' on cpu:0-3 data 2 x tensor 2: ", " data split(0), tensor split(1)",
                            "AllReduce 'sum/Gemm2' on cpu:0-3 data 2 x tensor 2: sum/Gemm2 data split(0), tensor broadcast; 160 B for 'loss/SoftmaxCrossEntropyTraining_2': one sum ends a split layer"})
     EXPECT_TRUE(has(part)) << part;
+}
+
+// What needs the norm of a parameter, or a product by it, updates it where it is whole: on one replica, each of which has its share.
+TEST(Parallel, WholeParametersHaveOwners) {
+  const auto optimizer = [](const char* name) {
+    OptimizerOptions o = optimizer_defaults(name);
+    if (std::string_view(name) == "sgd") o.clip_parameter_norm = 0.02;
+    return o;
+  };
+  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{{2, "zero=1"}, {3, "zero=3"}})
+    for (const char* name : {"sgd", "lamb", "lars", "muon", "adafactor"}) {
+      SCOPED_TRACE(concat(name, ' ', parallel));
+      CompileOptions one = options_for(8, {1}), many = shared_by(devices, parallel);
+      one.optimizer = many.optimizer = optimizer(name);
+      Trained alone = train(transformer, one, 8, 0.02), shared = train(transformer, many, 8, 0.02);
+      for (Trained* t : {&alone, &shared}) std::ranges::sort(t->replicas[0], {}, &NamedTensor::name);  // the first device's own come first
+      expect_close(shared, alone);
+      std::vector<std::int64_t> owned(devices);
+      std::int64_t all = 0;
+      for (const PlanParameter& p : shared.plan.parameters)
+        if (const std::vector<ParameterPart> parts = shared.plan.parts_of(p); p.role == ValueRole::plain && parts.size() == 1) {
+          owned[at(parts[0].device)] += p.type.shape.elements();
+          all += p.type.shape.elements();
+        }
+      EXPECT_GT(all, 400);
+      for (const std::int64_t elements : owned) EXPECT_LT(std::abs(elements - all / std::ssize(owned)), 64) << "of " << all;
+      if (std::string_view(name) == "lamb") {
+        CompileOptions layers = shared_by(4, "data=2,tensor=2,zero=1");
+        layers.optimizer = optimizer(name);
+        try {
+          plan_of(transformer, layers);
+          FAIL() << "a layer lies in parts";
+        } catch (const Error& e) {
+          EXPECT_NE(std::string(e.what()).find("optimizer lamb needs the norm of 'q"), std::string::npos) << e.what();
+        }
+      }
+    }
 }
 
 // Where one replica has all samples, the others have none to update parts by.

@@ -60,14 +60,20 @@ const Rule rules[] = {
     {"dense_by_samples", "InnerProduct", {"f[6,4]", "f[5,4]", "f[5]"}, {}, 1, {"0", "b", "b"}, {"0"}},
     {"dense_by_outputs", "InnerProduct", {"f[4,4]", "f[6,4]", "f[6]"}, {}, 1, {"b", "0", "b>0"}, {"1"}},
     {"dense_over_inputs", "InnerProduct", {"f[4,6]", "f[5,6]", "f[5]"}, {}, 1, {"1", "b>1", "b>p"}, {"p"}},
-    {"dense_over_inputs_behind_an_activation", "InnerProduct", {"f[4,6]", "f[5,6]"}, relu, 1, {"1>b", "b"}, {"b"}},
+    {"dense_over_inputs_before_an_activation", "InnerProduct", {"f[4,6]", "f[5,6]"}, relu, 1, {"1", "b>1"}, {"b"}},
     {"dense_by_samples_with_what_is_bent", "InnerProduct", {"f[6,4]", "f[5,4]"}, relu, 2, {"0", "b"}, {"0", "0"}},
     {"dense_backward_data_by_samples", "InnerProductBackwardData", {"f[6,5]", "f[5,4]", "f[6,4]"}, with_shape(relu, "input_shape", {6, 4}), 1, {"0", "b", "b>0"}, {"0"}},
-    {"dense_backward_data_over_outputs", "InnerProductBackwardData", {"f[4,6]", "f[6,5]", "f[4,5]"}, with_shape(relu, "input_shape", {4, 5}), 1, {"1>b", "b", "b"}, {"b"}},
+    {"dense_backward_data_over_outputs", "InnerProductBackwardData", {"f[4,6]", "f[6,5]", "f[4,5]"}, with_shape(relu, "input_shape", {4, 5}), 1, {"1", "b>0", "b"}, {"b"}},
     {"dense_backward", "InnerProductBackwardWeights", {"f[6,4]", "f[6,5]"}, {}, 2, {"0", "0"}, {"p", "p"}},
     {"convolution", "Conv", {"f[6,3,4,4]", "f[5,3,3,3]"}, window, 1, {"0", "b"}, {"0"}},
     {"convolution_backward_data", "ConvolutionBackwardData", {"f[6,5,4,4]", "f[5,3,3,3]"}, with_shape(window, "input_shape", {6, 3, 4, 4}), 1, {"0", "b"}, {"0"}},
     {"convolution_backward_weights", "ConvolutionBackwardWeights", {"f[6,3,4,4]", "f[6,5,4,4]"}, with_shape(window, "weight_shape", {5, 3, 3, 3}), 1, {"0", "0"}, {"p"}},
+    {"convolution_by_filters", "Conv", {"f[2,4,4,4]", "f[6,4,3,3]", "f[6]"}, window, 1, {"b", "0", "b>0"}, {"1"}},
+    {"convolution_over_channels", "Conv", {"f[2,6,4,4]", "f[5,6,3,3]", "f[5]"}, window, 1, {"1", "b>1", "b>p"}, {"p"}},
+    {"convolution_backward_data_over_filters", "ConvolutionBackwardData", {"f[2,6,4,4]", "f[6,3,3,3]"}, with_shape(window, "input_shape", {2, 3, 4, 4}), 1, {"1", "b>0"}, {"p"}},
+    {"convolution_backward_data_by_channels", "ConvolutionBackwardData", {"f[2,5,4,4]", "f[5,6,3,3]", "f[2,6,4,4]"}, with_shape(window, "input_shape", {2, 6, 4, 4}), 1, {"b", "1", "b>1"}, {"1"}},
+    {"convolution_backward_weights_by_filters", "ConvolutionBackwardWeights", {"f[2,3,4,4]", "f[2,6,4,4]"}, with_shape(window, "weight_shape", {6, 3, 3, 3}), 2, {"b", "1"}, {"0", "0"}},
+    {"convolution_backward_weights_by_channels", "ConvolutionBackwardWeights", {"f[2,6,4,4]", "f[2,5,4,4]"}, with_shape(window, "weight_shape", {5, 6, 3, 3}), 2, {"1", "b"}, {"1", "b"}},
     {"convolution_by_groups", "Conv", {"f[2,12,4,4]", "f[18,2,3,3]", "f[18]"}, with_groups(window, 6), 1, {"1", "0", "b>0"}, {"1"}},
     {"convolution_by_fewer_groups", "Conv", {"f[2,12,4,4]", "f[18,6,3,3]"}, with_groups(window, 2), 1, {"1>b", "0>b"}, {"b"}},
     {"convolution_backward_data_by_groups", "ConvolutionBackwardData", {"f[2,18,4,4]", "f[18,2,3,3]"}, with_shape(with_groups(window, 6), "input_shape", {2, 12, 4, 4}), 1, {"b>1", "0"}, {"1"}},
@@ -77,6 +83,14 @@ const Rule rules[] = {
     {"rows_by_features", "RowNormalization", {"f[6,3,4]", "f[4]"}, {{"axis", std::int64_t{2}}}, 3, {"2>b", "b"}, {"b", "b", "b"}},
     {"rows_backward", "RowNormalizationBackward", {"f[6,4]", "f[6,4]", "f[4]", "f[6,1]", "f[6,1]", "f[6,4]"}, {{"axis", std::int64_t{1}}}, 3, {"0", "0", "b", "0", "0", "0"}, {"0", "p", "p"}},
     {"normalization", "BatchNormalizationTraining", {"f[6,3]", "f[3]", "f[3]"}, {{"epsilon", 1e-5F}}, 4, {"0", "b", "b"}, {"0", "o", "o", "o"}},
+    {"normalization_by_channels", "BatchNormalizationTraining", {"f[2,6,3]", "f[6]", "f[6]"}, {{"epsilon", 1e-5F}}, 4, {"1", "b>0", "b>0"}, {"1", "0", "0", "o"}},
+    {"running_statistic_by_channels", "RunningStatistics", {"f[6]", "f[6]"}, {{"momentum", 0.9F}}, 1, {"b>0", "0"}, {"0"}},
+    {"pooled_by_channels", "AveragePool", {"f[2,6,4]"}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"pads", Ints{0, 0}}, {"dilations", Ints{1}}}, 1, {"1"}, {"1"}},
+    {"pooled_over_parts", "AveragePool", {"f[2,3,6]"}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"pads", Ints{0, 0}}, {"dilations", Ints{1}}}, 1, {"2>b"}, {"b"}},
+    {"loss_by_classes", "SoftmaxCrossEntropyTraining", {"f[4,6]", "i[4]"}, {{"scale", 1.0F}}, 2, {"1", "b"}, {"b", "1"}},
+    {"loss_of_shares_by_classes", "SoftmaxCrossEntropyTraining", {"f[4,6]", "f[4,6]"}, {{"scale", 1.0F}}, 2, {"1>b", "b"}, {"b", "b"}},
+    {"embedding_by_words", "Gather", {"f[6,4]", "i[5,2]"}, {{"axis", std::int64_t{0}}}, 1, {"0", "b"}, {"p"}},
+    {"part_between_runs", "Slice", {"f[2,18]"}, {{"starts", Ints{6}}, {"ends", Ints{12}}, {"axes", Ints{1}}, {"steps", Ints{1}}}, 1, {"1/3"}, {"1"}},
     {"loss", "SoftmaxCrossEntropyTraining", {"f[6,5]", "i[6]"}, {{"scale", 1.0F}}, 2, {"0", "0"}, {"p", "0"}},
     {"embedding", "Gather", {"f[9,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}}, 1, {"b", "0"}, {"0"}},
     {"embedding_backward", "GatherBackward", {"f[6,2,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{9, 4}}}, 1, {"0", "0"}, {"p"}},
@@ -117,7 +131,8 @@ const Rule rules[] = {
     {"dropped_by_samples", "DropoutTraining", {"f[4,6]", "i[4]", "f[3,2]"}, {{"ratio", 0.5F}, {"axis", std::int64_t{1}}, {"outer", std::int64_t{2}}}, 1, {"1/2", "o", "0"}, {"1/2"}},
     {"dropped_of_a_whole", "DropoutTraining", {"f[4,6]", "i[4]", "f[3,2]"}, {{"ratio", 0.5F}, {"axis", std::int64_t{1}}, {"outer", std::int64_t{2}}}, 1, {"b>1/2", "o", "0"}, {"1/2"}},
     {"dropped_along_another_axis", "DropoutTraining", {"f[4,6]", "i[4]", "f[6,2]"}, {{"ratio", 0.5F}, {"axis", std::int64_t{1}}}, 1, {"0>b", "o", "0>b"}, {"o"}},
-    {"dropped_without_samples", "DropoutTraining", {"f[6,4]", "i[4]"}, {{"ratio", 0.5F}}, 1, {"0>b", "o"}, {"o"}},
+    {"dropped_without_samples", "DropoutTraining", {"f[6,4]", "i[4]"}, {{"ratio", 0.5F}}, 1, {"0", "o"}, {"0"}},
+    {"dropped_beside_samples", "DropoutTraining", {"f[4,6]", "i[4]", "f[4,2]"}, {{"ratio", 0.5F}, {"axis", std::int64_t{0}}}, 1, {"1", "b", "b"}, {"1"}},
     {"attention_that_drops", "AttentionTraining", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "-", "i[4]", "f[6,2]"}, {{"scale", 1.0F}, {"ratio", 0.5F}}, 2, {"b>0", "b>0", "b>0", "b", "o", "0"}, {"0", "0"}},
     {"attention_that_drops_without_samples", "AttentionTraining", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "-", "i[4]"}, {{"scale", 1.0F}, {"ratio", 0.5F}, {"inner", std::int64_t{0}}}, 2, {"0>b", "0>b", "0>b", "b", "o"}, {"o", "o"}},
     {"recurrence_by_samples", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]", "f[2,6,3]", "f[2,6,3]", "s[6]"}, lstm, 4, {"1", "b", "1", "b>1", "b>0"}, {"2", "1", "1", "2"}},
@@ -190,11 +205,11 @@ TEST(Placement, TensorParallelByHandTrainsAsOneDevice) {
   for (const char* name : {"w1", "b1", "w2"}) {
     const std::vector<ParameterPart> parts = parts_of(two.plan, name);
     ASSERT_EQ(parts.size(), 2U) << name;
-    EXPECT_EQ(parts[0].axis, 0) << name;
-    EXPECT_EQ(parts[1].begin, 16) << name;
+    EXPECT_EQ(parts[0].ranges, (std::vector<AxisRange>{{0, 0, 16}})) << name;
+    EXPECT_EQ(parts[1].ranges, (std::vector<AxisRange>{{0, 16, 16}})) << name;
     EXPECT_EQ(parts[0].operand.shape, parts[1].operand.shape) << name;
   }
-  EXPECT_EQ(parts_of(two.plan, "b2")[1].axis, -1);
+  EXPECT_TRUE(parts_of(two.plan, "b2")[1].is_whole());
   // One sum a step, of the second layer's output: no gradient moves.
   EXPECT_EQ(exchanges_of(two.plan), (std::vector<Kinds>{{"all_reduce"}, {"all_reduce"}}));
 }
@@ -203,7 +218,7 @@ TEST(Placement, UnequalPartsOfALayer) {
   const PlacementRequest request{.groups = {{"all", {{"columns", {3, 1}}}, {0, 1}}}, .nodes = {}, .values = halves_of_the_hidden_layer};
   const Trained one = train(mlp, options_for(6, {1}), 5, 0.1), two = train(mlp, placed(2, request), 5, 0.1);
   expect_close(two, one);
-  EXPECT_EQ(parts_of(two.plan, "w1")[1].begin, 24);
+  EXPECT_EQ(parts_of(two.plan, "w1")[1].ranges[0].begin, 24);
 }
 
 TEST(Placement, TwoStagesByHandTrainAsOneDevice) {

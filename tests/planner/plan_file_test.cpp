@@ -28,16 +28,20 @@ Plan full_plan() {
   copy.of = "w";
   plan.parameters.push_back(copy);
   const auto part = [](int program, std::int64_t n) {
-    return ProgramPart{{program}, {DType::float32, {n}, Layout("a")}, 128, 0, 1, 2};
+    return ProgramPart{{program}, {DType::float32, {n}, Layout("a")}, 128, {{0, 1, 2, n}}};
   };
   plan.cuts = {{{0, 0, 0}}, {{0, 0, 1}}};
   plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2), part(2, 3)}});
+  plan.parameters.push_back({.name = "cut twice",
+                             .type = {DType::float32, {6, 2}},
+                             .parts = {{{0}, {DType::float32, {4, 2}, Layout("ab")}, 192, {{0, 1, 2, 2, 2}, {1, 0, 1, 2}}},
+                                       {{2}, {DType::float32, {2, 2}, Layout("ab")}, 192, {{0, 1, 2, 1, 2}, {1, 0, 1, 2}}}}});
   plan.exchanges[0].seconds = 1e-5;
   plan.transfers = {{ExchangeKind::all_gather, "w", 12, "data", "Scale_node", "it is read whole"}};
   for (PlanDevice& d : plan.devices) d.weight = 2.5;
   for (DeviceProgram& d : plan.programs) {
     d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3, 132};
-    d.arenas[0].bytes = 192;
+    d.arenas[0].bytes = 256;
     d.buffers[0].placement = "split(0)";
     d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
     d.arenas[3].lower_bound = d.arenas[3].bytes;
@@ -83,7 +87,8 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(read.parameters[2].parts, plan.parameters[2].parts);
   EXPECT_EQ(read.program_of(0).buffers[BufferId{0}].placement, "split(0)");
   EXPECT_EQ(read.cuts, plan.cuts);
-  EXPECT_EQ(read.part_of(read.parameters[2], 2)->begin, 2);
+  EXPECT_EQ(read.part_of(read.parameters[2], 2)->ranges, (std::vector<AxisRange>{{0, 2, 3}}));
+  EXPECT_EQ(read.part_of(read.parameters[3], 2)->ranges, (std::vector<AxisRange>{{0, 2, 1, 2}, {1, 0, 2}}));
   EXPECT_EQ(read.devices[2].slice_begin, 3);
   EXPECT_EQ(read.devices[2].program, ProgramId{2});
   EXPECT_EQ(read.exchanges[ExchangeId{0}].devices, (std::vector<int>{0, 1, 2}));

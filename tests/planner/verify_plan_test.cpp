@@ -30,9 +30,9 @@ void two_lives(Plan& p, StepId first, StepId last) {
 }
 
 // The parameter is cut along an axis, so that devices' parts begin there.
-void cut(Plan& p, int axis, std::vector<std::int64_t> begins) {
+void cut(Plan& p, int axis, std::vector<std::int64_t> begins, std::int64_t size = 3, std::int64_t outer = 1) {
   p.cuts = {{std::move(begins)}};
-  for (ProgramPart& part : p.parameters[0].parts) part.axis = axis, part.cut = 0, part.unit = 1;
+  for (ProgramPart& part : p.parameters[0].parts) part.ranges = {{axis, 0, 1, size, outer}};
 }
 
 class BrokenPlan : public testing::TestWithParam<Row> {};
@@ -75,9 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"parameter_of_another_program", [](Plan& p) { p.parameters[0].parts[1].program = {2}; }, "parameter 'w' has a part of program 2 of 2, behind one of 0"},
         Row{"parameter_twice_in_a_program", [](Plan& p) { p.parameters[0].parts[1].program = {0}; }, "parameter 'w' has a part of program 0 of 2, behind one of 0"},
         Row{"parameter_not_on_the_device_that_reads_it", [](Plan& p) { p.parameters[0].parts.pop_back(); }, "fake:1: step 3 (Scale) reads buffer 3 'w', which nothing wrote"},
-        Row{"parameter_cut_wrong", [](Plan& p) { cut(p, 1, {0, 0}); }, "is kept as float32[3]:a from 0 of axis 1"},
-        Row{"parameter_cut_past_its_end", [](Plan& p) { cut(p, 0, {0, 1}); }, "is kept as float32[3]:a from 1 of axis 0"},
-        Row{"parameter_cut_in_no_way", [](Plan& p) { (p.parameters[0].parts[1].axis = 0, p.parameters[0].parts[1].cut = 0); }, "parameter 'w' is cut in way 0 of 0"},
+        Row{"parameter_cut_wrong", [](Plan& p) { cut(p, 1, {0, 0}); }, "is kept as float32[3]:a from 0 of axis 1 on, 3"},
+        Row{"parameter_cut_past_its_end", [](Plan& p) { cut(p, 0, {0, 1}); }, "is kept as float32[3]:a from 1 of axis 0 on, 3"},
+        Row{"parameter_cut_in_no_way", [](Plan& p) { p.parameters[0].parts[1].ranges = {{0, 0, 1, 3}}; }, "parameter 'w' is cut in way 0 of 0"},
         Row{"cut_of_fewer_devices", [](Plan& p) { p.cuts = {{{0}}}; }, "cut 0 has 1 begins, expected one of each of 2 devices"},
         Row{"cut_before_the_beginning", [](Plan& p) { p.cuts = {{{0, -1}}}; }, "expected one of each of 2 devices, 0 to 2147483648"},
         Row{"runs_no_program", [](Plan& p) { p.devices[1].program = {2}; }, "fake:1: runs program 2 of 2"},
@@ -88,7 +88,25 @@ INSTANTIATE_TEST_SUITE_P(
               p.parameters[0].type.shape = {7};
               cut(p, 0, {0, 4});
             },
-            "parameter 'w' of float32[7]: no device keeps index 3 of axis 0"},
+            "parameter 'w' of float32[7]: no device keeps 1 of its elements"},
+        Row{"parameter_parts_overlap",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {5};
+              cut(p, 0, {0, 2});
+            },
+            "parameter 'w' of float32[5]: the parts on devices 0 and 1 overlap"},
+        Row{"parameter_of_uneven_runs",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {7};
+              cut(p, 0, {0, 0}, 1, 3);
+            },
+            "is kept as float32[3]:a from 0 of axis 0 on, 1 in each of 3 runs"},
+        Row{"parameter_in_too_many_runs",
+            [](Plan& p) {
+              p.parameters[0].type.shape = {std::int64_t{1} << 40};
+              cut(p, 0, {0, 1}, 1, std::int64_t{1} << 39);
+            },
+            "is kept as float32[3]:a"},
         Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
         Row{"copy_of_itself", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
         Row{"staged_in_scratch", [](Plan& p) { p.program_of(0).steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},

@@ -39,12 +39,15 @@ Plan parted_plan() {
   plan.exchanges = {{.kind = ExchangeKind::all_gather, .name = "y", .devices = {0, 1}, .elements = 8}};
   const auto vector = [](std::int64_t n) { return Operand{DType::float32, {n}, Layout("a")}; };
   plan.cuts = {{{0, 1}}};
-  plan.parameters = {
-      {.name = "w", .type = {DType::float32, {4}}, .parts = {{{0}, vector(1), 0, 0, 0, 1}, {{1}, vector(3), 0, 0, 0, 1}}, .trainable = true},
-      {.name = "v", .type = {DType::float32, {4}}, .parts = {{{1}, vector(4), 64}}},
-      {.name = "m",
-       .type = {DType::float32, {2, 3}},
-       .parts = {{{0}, {DType::float32, {2, 1}, Layout("ab")}, 64, 1, 0, 1}, {{1}, {DType::float32, {2, 2}, Layout("ba")}, 128, 1, 0, 1}}}};
+  plan.parameters = {{.name = "w",
+                      .type = {DType::float32, {4}},
+                      .parts = {{{0}, vector(1), 0, {{0, 0, 1, 1}}}, {{1}, vector(3), 0, {{0, 0, 1, 3}}}},
+                      .trainable = true},
+                     {.name = "v", .type = {DType::float32, {4}}, .parts = {{{1}, vector(4), 64}}},
+                     {.name = "m",
+                      .type = {DType::float32, {2, 3}},
+                      .parts = {{{0}, {DType::float32, {2, 1}, Layout("ab")}, 64, {{1, 0, 1, 1}}},
+                                {{1}, {DType::float32, {2, 2}, Layout("ba")}, 128, {{1, 0, 1, 2}}}}}};
   for (int i = 0; i < 2; ++i) {
     const std::int64_t columns = i == 0 ? 1 : 3;
     DeviceBuilder d(i, 0, 2);

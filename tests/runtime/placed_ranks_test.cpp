@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "planner/place/parallel.h"
 #include "tests/planner/small_models.h"
 #include "tests/ranks/address.h"
 
@@ -19,6 +20,7 @@ struct Row {
   int ranks;
   std::size_t devices;
   PlacementRequest placement;
+  const char *parallel = nullptr, *optimizer = "sgd";  // in place of a placement
 };
 std::ostream& operator<<(std::ostream& out, const Row& row) {
   return out << row.name;
@@ -55,7 +57,11 @@ TEST_P(PlacedRanks, TrainAsOneProcess) {
   constexpr double rate = 0.1, timeout = 60;
   const Row& row = GetParam();
   CompileOptions o = options_for(6, std::vector<double>(row.devices, 1));
-  o.placement = row.placement;
+  if (row.parallel)
+    o.parallel = parse_parallelism(row.parallel);
+  else
+    o.placement = row.placement;
+  o.optimizer = optimizer_defaults(row.optimizer);
   const Backend* backends[] = {&cpu_backend()};
   const Plan plan = compile(mlp, o, backends);
   const Trained want = train_by(plan, cpu_backend(), mlp, steps, rate);
@@ -89,7 +95,10 @@ INSTANTIATE_TEST_SUITE_P(Rows, PlacedRanks,
                                          Row{"stages_of_four_ranks", 4, 4, stages_by_samples({3, 2}, {1, 0})}, Row{"mesh", 4, 4, mesh({0, 1, 2, 3})},
                                          Row{"mesh_of_columns_first", 4, 4, mesh({0, 2, 1, 3})},
                                          Row{"mesh_of_two_ranks", 2, 4, mesh({0, 1, 2, 3})},
-                                         Row{"mesh_across_two_ranks", 2, 4, mesh({0, 2, 1, 3})}),
+                                         Row{"mesh_across_two_ranks", 2, 4, mesh({0, 2, 1, 3})},
+                                         Row{"layers_and_states", 2, 4, {}, "data=2,tensor=2,zero=3", "adamw"},
+                                         Row{"layers_and_states_of_four_ranks", 4, 4, {}, "data=2,tensor=2,zero=1", "adamw"},
+                                         Row{"owners", 2, 2, {}, "zero=1", "lamb"}, Row{"owners_of_four_ranks", 4, 4, {}, "zero=3", "lars"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

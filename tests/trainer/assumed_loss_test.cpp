@@ -62,9 +62,9 @@ TEST_P(OneNumber, HasALossByItsLabels) {
   Model model = one_number(row.sigmoid);
   const MemoryDataset data = data_with(row.labels);
   ModelOptions o = open_options();
-  EXPECT_NE(model.assume_loss(o), "");
-  if (!row.loss) return expect_error(ExitCode::usage, row.said, [&] { model.fit_labels(o, data); });
-  EXPECT_NE(model.fit_labels(o, data).find(row.said), std::string::npos);
+  EXPECT_NE(model.source().assume_loss(o), "");
+  if (!row.loss) return expect_error(ExitCode::usage, row.said, [&] { model.source().fit_labels(o, data); });
+  EXPECT_NE(model.source().fit_labels(o, data).find(row.said), std::string::npos);
   EXPECT_EQ(o.plan.loss.name, row.loss);
   model.compile(o, backends);
   const std::vector<double> before = model.parameters()[0].tensor.to_doubles();
@@ -95,7 +95,7 @@ TEST(AssumedLoss, OfOthersIsWhatItWas) {
   m.input("x", "N,2").add(float_tensor("w", {2, 3}, {0.5F, -0.25F, 1, 0, 1, 2})).add(node("MatMul", {"x", "w"}, {"y"}));
   const Model model(m.output("y").parse());
   ModelOptions o = open_options();
-  EXPECT_EQ(model.assume_loss(o), "");
+  EXPECT_EQ(model.source().assume_loss(o), "");
   EXPECT_FALSE(o.plan.loss.assumed);
   EXPECT_EQ(o.plan.loss.name, "softmax-cross-entropy");
 }
@@ -117,8 +117,8 @@ TEST(AssumedLoss, OfProbabilitiesIsMinusTheirLogarithm) {
     Model model(m.output("p").parse());
     const MemoryDataset data = data_with(labels_of(DType::int64, {0, 2, 1, 2}));
     ModelOptions o = open_options();
-    EXPECT_EQ(model.assume_loss(o), "");
-    model.fit_labels(o, data);
+    EXPECT_EQ(model.source().assume_loss(o), "");
+    model.source().fit_labels(o, data);
     model.compile(o, backends);
     const auto says = [](const std::string& w) { return w.starts_with("'p' is taken for probabilities of 3 classes"); };
     EXPECT_TRUE(std::ranges::any_of(model.plan().warnings, says));

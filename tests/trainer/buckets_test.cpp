@@ -89,8 +89,8 @@ struct Trained {
 Trained train(ModelFile file, const std::string& spec, ModelOptions o, bool shuffle = false) {
   Model model(std::move(file));
   const Splits data = open_data(spec, model.data_request(o));
-  model.fit_labels(o, *data.train);
-  Trained result{.weights = {}, .found = model.check_data(*data.train, o, {})};
+  model.source().fit_labels(o, *data.train);
+  Trained result{.weights = {}, .found = model.source().check_data(*data.train, o, {})};
   model.compile(o, backends);
   result.loss = model.fit(*data.train, {.epochs = 2, .learning_rate = 0.2, .shuffle = shuffle}).epochs.back().loss;
   for (const NamedTensor& p : model.parameters())
@@ -167,8 +167,8 @@ TEST(Buckets, TakeLengthsFromAMask) {
   data.add({.name = "label", .role = Role::label}, labels);
   Model model(model_of());
   ModelOptions o = options(true);
-  model.fit_labels(o, data);
-  EXPECT_EQ(model.check_data(data, o, {}), "samples by their length, after 'attention_mask': 15 of 4, 16 of 8, 14 of 16");
+  model.source().fit_labels(o, data);
+  EXPECT_EQ(model.source().check_data(data, o, {}), "samples by their length, after 'attention_mask': 15 of 4, 16 of 8, 14 of 16");
 }
 
 TEST(Buckets, OrderKeepsSamplesOfABucketTogether) {
@@ -204,13 +204,13 @@ TEST(Buckets, TrainWhatIsShuffled) {
 
 TEST(Buckets, AreRefusedWhereTheyCannotBe) {
   Model fixed(model_of(false, 16));
-  expect_error(ExitCode::model, "", [&] { fixed.check(options(true), backends); });  // 16 positions and 8 words do not add
+  expect_error(ExitCode::model, "", [&] { fixed.source().check(options(true), backends); });  // 16 positions and 8 words do not add
   ModelOptions o = options(true);
   Model model(model_of());
   o.buckets["T"] = {8, 4};
-  expect_error(ExitCode::usage, "option dims: the sizes of 'T' must rise", [&] { model.check(o, backends); });
+  expect_error(ExitCode::usage, "option dims: the sizes of 'T' must rise", [&] { model.source().check(o, backends); });
   o.buckets = {{"N", {1, 2}}, {"T", {4, 8, 16}}};
-  expect_error(ExitCode::usage, "option dims: 'T' has 3 sizes, 'N' 2", [&] { model.check(o, backends); });
+  expect_error(ExitCode::usage, "option dims: 'T' has 3 sizes, 'N' 2", [&] { model.source().check(o, backends); });
 }
 
 TEST(Lists, OfSeveralLengthsAreFilledUpOrRefused) {

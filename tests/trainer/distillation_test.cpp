@@ -100,7 +100,7 @@ TEST(Distillation, TenStepsAreThoseOfTheFormula) {
       o.plan.batch = samples;
       o.plan.devices = parse_devices(devices);
       o.plan.loss.distillation = Distillation{.temperature = 3, .weight = 0.7};
-      model.fit_labels(o, d);
+      model.source().fit_labels(o, d);
       model.compile(o, backends);
       const bool told = std::any_of(model.notes().begin(), model.notes().end(),
                                     [](const std::string& n) { return n.find("by their places") != std::string::npos; });

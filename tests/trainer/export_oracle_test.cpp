@@ -57,7 +57,7 @@ void write_material(const Row& row, const std::filesystem::path& path, const Tem
     if (!input.name.starts_with("tandem.")) batch.push_back(noise(input.type));
   model.train_on_batch(batch, 1e-4);
   model.save(folder / "export.onnx");
-  write_atomically(folder / "graph.onnx", model.training_graph(options));
+  write_atomically(folder / "graph.onnx", model.source().training_graph(options));
 
   // One sample: the batch that all templates have, those with a fixed batch too.
   std::string bytes;

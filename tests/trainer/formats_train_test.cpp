@@ -44,7 +44,7 @@ std::vector<double> trained_on(const std::string& spec, double* accuracy = nullp
   Model model(ModelFile::parse(linear(), {}));
   ModelOptions o = options();
   const Splits data = open_data(spec, model.data_request(o));
-  model.fit_labels(o, *data.train);
+  model.source().fit_labels(o, *data.train);
   model.compile(o, backends);
   FitOptions fit{.epochs = 20, .learning_rate = 0.1};
   model.fit(*data.train, fit);
@@ -116,9 +116,9 @@ Trained trained_on_digits(const std::string& spec, std::int64_t workers) {
   ModelOptions o = options();
   o.plan.batch = 20;
   const Splits data = open_data(spec, model.data_request(o));
-  model.fit_labels(o, *data.train);
-  model.check_data(*data.train, o, {});
-  model.fit_inputs(o, *data.train, {});  // images are given as bytes, rows of a table as numbers
+  model.source().fit_labels(o, *data.train);
+  model.source().check_data(*data.train, o, {});
+  model.source().fit_inputs(o, *data.train, {});  // images are given as bytes, rows of a table as numbers
   model.compile(o, backends);
   FitOptions fit{.epochs = 6, .learning_rate = 0.4};
   fit.preprocess.workers = workers;
@@ -244,8 +244,8 @@ TEST(Formats, ATextTrainsAModelOfItsCharacters) {
     Model model(m.parse());
     ModelOptions o = options();
     const Splits data = open_data(spec, model.data_request(o));
-    model.fit_labels(o, *data.train);
-    model.check_data(*data.train, o, {});
+    model.source().fit_labels(o, *data.train);
+    model.source().check_data(*data.train, o, {});
     model.compile(o, backends);
     FitOptions fit{.epochs = 50, .learning_rate = 2};
     fit.preprocess.workers = workers;

@@ -97,7 +97,7 @@ TEST_P(GivenImages, TrainAsNumbersDo) {
   const Preprocess preprocess = preparation(row);
   ModelOptions o = options_of(row);
   const Result wanted = run(row, o, preprocess, data);
-  Model::load(template_path(row.model)).fit_inputs(o, data, preprocess);
+  Model::load(template_path(row.model)).source().fit_inputs(o, data, preprocess);
   ASSERT_EQ(o.plan.given_bytes.size(), 1);
   const Result got = run(row, o, preprocess, data);
   Shape batch = row.given;
@@ -113,7 +113,7 @@ TEST(GivenImages, OtherDataIsGivenAsNumbers) {
   const Row& row = rows[5];
   const MemoryDataset data = images(row.sample, row.axes), floats = images(row.sample, row.axes, DType::float32);
   ModelOptions plain = options_of(row), o = plain;
-  Model::load(template_path(row.model)).fit_inputs(o, data, preparation(row));
+  Model::load(template_path(row.model)).source().fit_inputs(o, data, preparation(row));
   Row other = row;
   other.normalize = "0.5,0.5";
   for (const auto& [given, preprocess] : {std::pair<const Dataset*, Preprocess>{&floats, preparation(row)}, {&data, preparation(other)}}) {
@@ -129,7 +129,7 @@ TEST(GivenImages, BatchesOfACallerAreNumbers) {
   const Row& row = rows[5];
   const MemoryDataset data = images(row.sample, row.axes);
   ModelOptions o = options_of(row);
-  Model::load(template_path(row.model)).fit_inputs(o, data, preparation(row));
+  Model::load(template_path(row.model)).source().fit_inputs(o, data, preparation(row));
   Model model = compiled(row.model, o);
   const Tensor x(TensorType{DType::float32, {4, 1, 28, 28}}), y(TensorType{DType::int64, {4}}), both[] = {x, y};
   EXPECT_TRUE(std::isfinite(model.train_on_batch(both, 0.01).loss));
@@ -146,9 +146,9 @@ TEST(GivenImages, NumbersAndMixturesAreNotBytes) {
   parse_augment(mixes, "mixup");
   ModelOptions dense = o;
   dense.plan.loss.dense_labels = true;
-  model.fit_inputs(dense, data, mixes);
+  model.source().fit_inputs(dense, data, mixes);
   EXPECT_TRUE(dense.plan.given_bytes.empty());
-  model.fit_inputs(o, floats, preparation(row));
+  model.source().fit_inputs(o, floats, preparation(row));
   EXPECT_TRUE(o.plan.given_bytes.empty());
 }
 

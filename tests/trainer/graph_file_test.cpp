@@ -54,7 +54,7 @@ History trained(const std::string& loss, const char* devices) {
   Model model = heads();
   const MemoryDataset d = data();
   ModelOptions o = options(loss, devices);
-  model.fit_labels(o, d);
+  model.source().fit_labels(o, d);
   model.compile(o, backends);
   return model.fit(d, {.epochs = 2, .learning_rate = 0.01, .shuffle = false, .validation = &d});
 }

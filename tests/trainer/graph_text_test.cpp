@@ -40,7 +40,7 @@ TEST_P(GraphTexts, OfEveryPassReadBack) {
       EXPECT_EQ(back.values.size() <= r.graph.values.size(), true);
       ++graphs;
     };
-    Model::load(file.path()).make_plan(o, backends);
+    Model::load(file.path()).source().make_plan(o, backends);
   }
   EXPECT_GT(graphs, 0);
 }

@@ -18,12 +18,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, GraphsBuiltTest, testing::ValuesIn(rows), [](cons
 TEST_P(GraphsBuiltTest, a_training_builds_two) {
   ModelOptions o = options(20, GetParam().devices);
   Model model = Model::load(template_path("lenet"));
-  model.check(o, backends);
+  model.source().check(o, backends);
   const Splits data = open_data("synthetic:digits,train=40,test=20", model.data_request(o));
-  model.fit_constants(o, *data.train);
-  model.fit_labels(o, *data.train);
-  model.check_data(*data.train, o, {});
-  model.fit_inputs(o, *data.train, {});
+  model.source().fit_constants(o, *data.train);
+  model.source().fit_labels(o, *data.train);
+  model.source().check_data(*data.train, o, {});
+  model.source().fit_inputs(o, *data.train, {});
   model.compile(o, backends);
   model.fit(*data.train, {.epochs = 1});
   EXPECT_LE(model.file().graphs_built(), 2);

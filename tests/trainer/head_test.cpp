@@ -136,7 +136,7 @@ TEST(NewHead, LabelsBeyondTheClassesNameTheOption) {
   data.add({.name = "x"}, Tensor(TensorType{DType::float32, Shape{2, 1, 8, 8}}));
   data.add({.name = "y", .role = Role::label}, labels);
   try {
-    model.check_data(data, options, {});
+    model.source().check_data(data, options, {});
     FAIL() << "not refused";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::data);

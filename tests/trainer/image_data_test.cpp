@@ -309,13 +309,13 @@ TEST(ImageModel, LooksAtFilesBeforeItIsCompiled) {
   make_classes(folder);
   const Model model = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/lenet.onnx");
   const ModelOptions o{.plan = {.batch = 5, .devices = parse_devices("cpu")}};
-  model.check_data(*open_data("images:" + folder.text()).train, o, {});
+  model.source().check_data(*open_data("images:" + folder.text()).train, o, {});
   write(folder, "b/9.ppm", "P6 3 3 255\nshort");
   const auto data = open_data("images:" + folder.text()).train;
-  expect_error(ExitCode::data, "b/9.ppm: broken PPM: the file ends too early", [&] { model.check_data(*data, o, {}); });
+  expect_error(ExitCode::data, "b/9.ppm: broken PPM: the file ends too early", [&] { model.source().check_data(*data, o, {}); });
   expect_error(ExitCode::data, "(found before training: all files are looked at; option on_bad_sample leaves such out)",
-               [&] { model.check_data(*data, o, {}); });
-  model.check_data(*data, o, {.bad_samples = 1});
+               [&] { model.source().check_data(*data, o, {}); });
+  model.source().check_data(*data, o, {.bad_samples = 1});
 }
 
 // A measure counts what there is once; a prediction has a row for each sample.

@@ -1,4 +1,4 @@
-#include "trainer/initialize.h"
+#include "trainer/template/initialize.h"
 
 #include <cmath>
 #include <map>

@@ -59,9 +59,9 @@ ModelOptions options(const char* devices = "cpu", const char* shares = "") {
 
 Model trained(const std::string& file, const Dataset& data, ModelOptions o) {
   Model model(ModelFile::parse(file, {}));
-  model.fit_dims(o, data);
-  model.fit_constants(o, data);
-  model.fit_labels(o, data);
+  model.source().fit_dims(o, data);
+  model.source().fit_constants(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   model.fit(data, {.epochs = 2, .learning_rate = 0.3, .shuffle = false, .validation = &data});
   return model;
@@ -164,15 +164,15 @@ TEST(GivenValues, AreAskedFor) {
     }
     return std::string();
   };
-  EXPECT_EQ(message([&] { model.fit_constants(o, rows_of_three()); }),
+  EXPECT_EQ(message([&] { model.source().fit_constants(o, rows_of_three()); }),
             "4: made here has no value for the model's input 's' float32[4], which holds no samples: an array of its shape (npz, npy) or "
             "option set s=VALUE gives one");
   EXPECT_NE(message([&] { model.compile(o, backends); }).find("2: model '"), std::string::npos);
   MemoryDataset data = rows_of_three(), other = rows_of_three();
   data.add_constant("s", Tensor::of<float>(Shape{4}, {1, 2, 3, 4}));
   other.add_constant("s", Tensor::of<float>(Shape{4}, {1, 2, 3, 5}));
-  model.fit_constants(o, data);
-  EXPECT_NE(message([&] { model.fit_constants(o, other); }).find("is another than that of the training data"), std::string::npos);
+  model.source().fit_constants(o, data);
+  EXPECT_NE(message([&] { model.source().fit_constants(o, other); }).find("is another than that of the training data"), std::string::npos);
 }
 
 TEST(Inputs, ThatNoLossNeedsAreNotAskedFor) {
@@ -201,12 +201,12 @@ TEST(Inputs, SizesAreToldByTheData) {
   m.add(node("GRU", {"x", "W", "R"}, {"Y"}, {{"hidden_size", std::int64_t{4}}})).add(node("Squeeze", {"Y", "one"}, {"y"})).output("y");
   Model model(m.parse());
   ModelOptions o = options();
-  const auto request = model.dims_request(o);
+  const auto request = model.source().dims_request(o);
   ASSERT_TRUE(request.has_value());
   EXPECT_EQ(request->inputs.at(0).name, "x");
-  model.fit_dims(o, sequences(false));
+  model.source().fit_dims(o, sequences(false));
   EXPECT_EQ(o.dims, (std::map<std::string, std::int64_t>{{"T", 7}}));
-  EXPECT_FALSE(model.dims_request(o).has_value());
+  EXPECT_FALSE(model.source().dims_request(o).has_value());
 }
 
 TEST(Inputs, OfAFileForOneSample) {

@@ -69,7 +69,7 @@ Evaluation by_hand(const std::vector<double>& logits, const std::vector<std::int
 // evaluation. Both must agree.
 Evaluation measured(const std::function<Model()>& load, const Dataset& data, ModelOptions o) {
   Model model = load();
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   double loss = 0, correct = 0;
   FitOptions fit{.epochs = 1, .learning_rate = 0, .shuffle = false};
@@ -129,9 +129,9 @@ TEST(ReproLabels, ThatDoNotFitAreRefused) {
   const Splits data = open_data("npz:" + repro("big.npz").string());
   Model model = Model::load(repro("lm2.onnx"));
   ModelOptions o = options(64);
-  model.fit_labels(o, *data.train);
+  model.source().fit_labels(o, *data.train);
   expect_error(ExitCode::data, "samples of 'y' are int64[], the model's labels take int64[200] per sample",
-               [&] { model.check_data(*data.train, o, {}); });
+               [&] { model.source().check_data(*data.train, o, {}); });
   for (const char* name : {"no_batch_out.onnx", "no_batch_out3.onnx"}) {
     Model none = Model::load(repro(name));
     for (const PlanMode mode : {PlanMode::training, PlanMode::inference}) {
@@ -227,7 +227,7 @@ TEST(FlattenedHeads, OfPlacesBeforeSamplesAreRefused) {
                     }).parse());
   const MemoryDataset data = dataset(noise({DType::float32, {8, 6, 4}}, 3), noise({DType::int64, {8, 6}}, 4));
   expect_error(ExitCode::model, "'y' float32[24,5] holds its 4 samples along axis 0, 6 times",
-               [&] { model.check_data(data, options(4), {}); });
+               [&] { model.source().check_data(data, options(4), {}); });
 }
 
 TEST(FlattenedHeads, TakeLabelsInOneRow) {
@@ -267,8 +267,8 @@ TEST(LossOn, AnyValueTrainsAndIsMeasured) {
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0].name, "other");
   o.plan.loss.on = "mm";
-  expect_error(ExitCode::usage, "option loss_on mm: model '", [&] { model.check_data(dataset(x, y), o, {}); });
-  expect_error(ExitCode::usage, "did you mean 'm'?", [&] { model.check_data(dataset(x, y), o, {}); });
+  expect_error(ExitCode::usage, "option loss_on mm: model '", [&] { model.source().check_data(dataset(x, y), o, {}); });
+  expect_error(ExitCode::usage, "did you mean 'm'?", [&] { model.source().check_data(dataset(x, y), o, {}); });
 }
 
 TEST(Predict, LeavesOutWhatIsOfNoSample) {
@@ -315,14 +315,14 @@ TEST(Indices, OutOfRangeAreRefusedBySampleAndValue) {
     data.add({.name = "y", .role = Role::label}, Tensor::of<std::int64_t>({2}, labels));
     return data;
   };
-  model.check_data(with({0, 1, 6, -7, 2, 3}, {0, 3}), o, {});
+  model.source().check_data(with({0, 1, 6, -7, 2, 3}, {0, 3}), o, {});
   expect_error(ExitCode::data, "sample 1 has 7 in 'tokens', the model's input 'tokens' takes one of 7 (-7 to 6)",
-               [&] { model.check_data(with({0, 1, 2, 7, 2, 3}, {0, 3}), o, {}); });
-  expect_error(ExitCode::data, "sample 0 has -8 in 'tokens'", [&] { model.check_data(with({0, -8, 2, 1, 2, 3}, {0, 3}), o, {}); });
+               [&] { model.source().check_data(with({0, 1, 2, 7, 2, 3}, {0, 3}), o, {}); });
+  expect_error(ExitCode::data, "sample 0 has -8 in 'tokens'", [&] { model.source().check_data(with({0, -8, 2, 1, 2, 3}, {0, 3}), o, {}); });
   expect_error(ExitCode::data, "sample 1 has label 4, the model's output has 4 classes (0 to 3)",
-               [&] { model.check_data(with({0, 1, 2, 1, 2, 3}, {0, 4}), o, {}); });
+               [&] { model.source().check_data(with({0, 1, 2, 1, 2, 3}, {0, 4}), o, {}); });
   expect_error(ExitCode::data, "option ignore_index -100 leaves such places out", [&] {
-    model.check_data(with({0, 1, 2, 1, 2, 3}, {0, -100}), o, {});
+    model.source().check_data(with({0, 1, 2, 1, 2, 3}, {0, -100}), o, {});
   });
   model.compile(options(2, "cpu", PlanMode::inference), backends);
   expect_error(ExitCode::data, "sample 1 has 7 in 'tokens'", [&] { model.predict(with({0, 1, 2, 7, 2, 3}, {0, 3})); });
@@ -332,9 +332,9 @@ TEST(Indices, MustBeIntegers) {
   Model model(head(as_it_is).parse());
   ModelOptions o = options(4);
   const MemoryDataset data = dataset(noise({DType::float32, {11, 6, 4}}, 3), noise({DType::float32, {11}}, 4));
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   expect_error(ExitCode::data, "'y' is float32[] per sample, the loss takes class indices, which are integers: store them as int64",
-               [&] { model.check_data(data, o, {}); });
+               [&] { model.source().check_data(data, o, {}); });
 }
 
 // An input without samples has a value, or nothing runs.

@@ -114,7 +114,7 @@ TEST(Lora, TrainsAdaptersAndTheHeadAloneAndIsWrittenMerged) {
   model.save(folder / "merged.onnx");
   Model merged = Model::load(folder / "merged.onnx");
   for (const TemplateTensor& t : merged.file().tensors()) EXPECT_EQ(t.name.find("lora"), std::string::npos) << t.name;
-  EXPECT_EQ(merged.summary().parameters, 16 * 24 + 20 * 24 + 20 + 3 * 20 + 3);
+  EXPECT_EQ(merged.source().summary().parameters, 16 * 24 + 20 * 24 + 20 + 3 * 20 + 3);
   merged.compile({.plan = {.mode = PlanMode::inference, .batch = 20, .devices = parse_devices("cpu")}}, backends);
   const MemoryDataset data = clouds(60, 3);
   expect_close(scores(merged, data), scores(model, data), 1e-5);
@@ -164,7 +164,7 @@ std::int64_t planned_bytes(const WeightOptions& weights, PlanMode mode) {
   ModelOptions o = training();
   o.plan.mode = mode;
   o.plan.batch = 4;
-  const Plan plan = Model(ModelFile::parse(one_product(768).bytes(), {}, weights)).make_plan(o, backends);
+  const Plan plan = Model(ModelFile::parse(one_product(768).bytes(), {}, weights)).source().make_plan(o, backends);
   std::int64_t bytes = 0;
   for (const Arena& arena : plan.program_of(0).arenas) bytes += arena.bytes;
   return bytes;
@@ -178,17 +178,17 @@ TEST(Lora, HoldsTheWeightOnce) {
 
 TEST(Lora, AModelFreezesItsBase) {
   Model model(base(adapted(2, {"first"})));
-  Summary summary = model.summary();
+  Summary summary = model.source().summary();
   EXPECT_EQ(summary.adapters, 1);
   EXPECT_EQ(summary.in_adapters, 2 * (16 + 24));
   EXPECT_EQ(summary.trainable, 2 * (16 + 24) + 3 * 20 + 3);
   EXPECT_EQ(summary.frozen, 16 * 24 + 20 * 24 + 20);
   EXPECT_NE(text_of(summary).find("143 trainable: 80 in 1 adapter, the rest beside them; 884 frozen"), std::string::npos)
       << text_of(summary);
-  EXPECT_EQ(model.summary({.dims = {}, .freeze = {"*.lora_A"}, .unfreeze = {"second.bias"}}).trainable, 2 * 24 + 3 * 20 + 3 + 20);
+  EXPECT_EQ(model.source().summary({.dims = {}, .freeze = {"*.lora_A"}, .unfreeze = {"second.bias"}}).trainable, 2 * 24 + 3 * 20 + 3 + 20);
   ModelOptions o = training();
   o.init = "he-normal";
-  EXPECT_THROW(model.check(o, backends), Error);
+  EXPECT_THROW(model.source().check(o, backends), Error);
 }
 
 // What each of these is trained to, merged and with the adapter from its file: where the weight lies, and what reads it.

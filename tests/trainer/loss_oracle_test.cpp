@@ -229,7 +229,7 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
   if (row.options) row.options(o.plan);
   const std::int64_t batches = (samples + batch - 1) / batch;
   o.plan.optimizer.accumulate = batches > 1;
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = metrics});
   const EpochReport line = model.fit(data, {.learning_rate = 0, .shuffle = false}).epochs[0];

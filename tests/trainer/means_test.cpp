@@ -152,7 +152,7 @@ Trained step(const Row& row, const Way& way, World* world = nullptr) {
   o.world = world;
   const std::int64_t batches = (samples + way.batch - 1) / way.batch;
   o.plan.optimizer.accumulate = batches > 1;
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   std::vector<NamedTensor> before = model.parameters();
   const History history = model.fit(data, {.learning_rate = 0.5, .shuffle = false, .accumulate = batches});
@@ -222,7 +222,7 @@ TEST_P(MeansOf, TheEpochsLineIsTheMeanOfAnEvaluation) {
       o.plan.loss.name = GetParam().loss;
       GetParam().options(o.plan);
       o.plan.optimizer.accumulate = accumulate > 1;
-      model.fit_labels(o, data);
+      model.source().fit_labels(o, data);
       model.compile(o, backends);
       const EpochReport line = model.fit(data, {.learning_rate = 0, .shuffle = false, .accumulate = accumulate}).epochs[0];
       const Evaluation e = model.evaluate(data, {.batch = 3});
@@ -241,7 +241,7 @@ TEST(Means, ABatchSaysWhatItIsDividedBy) {
   o.plan.devices = parse_devices("cpu");
   o.plan.loss.name = "kind=cross-entropy";
   o.plan.loss.class_weights = {5, 0.2, 1};
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   Tensor kinds(TensorType{DType::int64, Shape{3}}), weights(TensorType{DType::float32, Shape{3}});
   for (std::size_t i = 0; i < 3; ++i) {

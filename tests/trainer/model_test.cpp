@@ -43,7 +43,7 @@ TEST(ModelApi, OneHotLabelsTrainAsClassIndicesDo) {
 
   ModelOptions o = options(48);
   const Trained by_index = train(o, {.epochs = 1, .validation = &whole}, whole);
-  Model::load(template_path("mlp")).fit_labels(o, one_hot);
+  Model::load(template_path("mlp")).source().fit_labels(o, one_hot);
   EXPECT_TRUE(o.plan.loss.dense_labels);
   const Trained by_row = train(o, {.epochs = 1, .validation = &one_hot}, one_hot);
   ASSERT_EQ(by_row.losses.size(), by_index.losses.size());

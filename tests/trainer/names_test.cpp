@@ -87,7 +87,7 @@ Outcome trained(const Names& n, const std::string& devices, Precision precision)
   const MemoryDataset data = data_of(n);
   Model model(model_of(n));
   ModelOptions o = options_for(devices, precision);
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   Outcome r;
   FitOptions fit{.epochs = 2, .learning_rate = 0.05};

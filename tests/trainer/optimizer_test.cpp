@@ -115,7 +115,7 @@ TEST(Groups, ThatNameNothingAreRefused) {
   ModelOptions o = options(25);
   o.plan.optimizer.groups = {{.patterns = {"fc1.weigth"}, .rate = 0.1}};
   Model m = Model::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/mlp.onnx");
-  expect_error(ExitCode::usage, "did you mean 'fc1.weight'?", [&] { m.check(o, backends); });
+  expect_error(ExitCode::usage, "did you mean 'fc1.weight'?", [&] { m.source().check(o, backends); });
 }
 
 // Averages by hand from the weights after every step.

@@ -1,4 +1,5 @@
 // Models that were placed by hand, trained, validated, evaluated and asked for predictions.
+#include "planner/place/parallel.h"
 #include "tests/trainer/model_runs.h"
 
 namespace tandem::model_tests {
@@ -11,6 +12,8 @@ struct Row {
   const char* model;
   const char* devices;
   PlacementRequest placement;
+  const char *parallel = nullptr, *optimizer = "sgd";  // in place of a placement
+  int weights_on = -1;
 };
 class PlacedModel : public testing::TestWithParam<Row> {};
 
@@ -45,10 +48,15 @@ void expect_close(const std::vector<NamedTensor>& got, const std::vector<NamedTe
 
 TEST_P(PlacedModel, IsMeasuredAsOnOneDevice) {
   const Row& row = GetParam();
-  ModelOptions many = options(48, row.devices);
-  many.plan.placement = row.placement;
+  ModelOptions alone = options(48), many = options(48, row.devices);
+  if (row.parallel)
+    many.plan.parallel = parse_parallelism(row.parallel);
+  else
+    many.plan.placement = row.placement;
+  many.plan.parallel.weights_on = row.weights_on;
+  alone.plan.optimizer = many.plan.optimizer = optimizer_defaults(row.optimizer);
   const std::vector<std::string> features{"relu1"};
-  const Measured one = measured(row.model, options(48), features), got = measured(row.model, many, features);
+  const Measured one = measured(row.model, alone, features), got = measured(row.model, many, features);
   ASSERT_EQ(got.losses.size(), one.losses.size());
   for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(got.losses[i] / one.losses[i], 1, 1e-4) << "step " << i;
   EXPECT_NEAR(got.validated.loss / one.validated.loss, 1, 1e-4);
@@ -74,6 +82,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"behind_flatten", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = columns_then_rows}},
                     Row{"rows_behind_flatten", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = {{"fc1.weight", {columns}}}}},
                     Row{"stages", "mlp", "cpu:0-1", {.groups = {mesh({}, {0}, "first"), mesh({}, {1}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {}}},
+                    Row{"pooled_channels_alone", "lenet", "cpu:0-1", {.groups = {mesh({{"tensor", {1, 1}}}, {0, 1})}, .nodes = {}, .values = {{"conv2.weight", {split}}, {"conv2.bias", {split}}}}},
+                    Row{"layers", "lenet", "cpu:0-1", {}, "tensor=2"},
+                    Row{"layers_and_states", "lenet", "cpu:0-3", {}, "data=2,tensor=2,zero=3", "adamw"},
+                    Row{"weights_on_the_first", "lenet", "cpu:0-2", {}, "data=3", "sgd", 0},
+                    Row{"weights_on_the_last", "mlp", "cpu:0-1", {}, "data=2", "adamw", 1},
+                    Row{"owners", "mlp", "cpu:0-2", {}, "zero=1", "lamb"},
                     Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}}),
     [](const auto& info) { return std::string(info.param.name); });
 

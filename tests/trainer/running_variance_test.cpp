@@ -87,7 +87,7 @@ TEST_P(RunningVarianceOf, MovesTowardsIt) {
   o.plan.synchronize_batch_norm = row.synchronized;
   o.plan.optimizer.average = true;
   o.unbiased_variance = row.option;
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   model.fit(data, {.learning_rate = 0, .shuffle = false, .averaging = {.ema = 0.5}});
   std::vector<Part> parts{{0, samples}};
@@ -120,7 +120,7 @@ TEST(RunningVariance, IsAveragedAsItIs) {
   o.plan.devices = parse_devices("cpu");
   o.plan.loss.name = "mse";
   o.plan.optimizer.average = true;
-  model.fit_labels(o, data);
+  model.source().fit_labels(o, data);
   model.compile(o, backends);
   model.fit(data, {.learning_rate = 0, .shuffle = false, .averaging = {.ema = 0.5}});  // the first weights are taken as they are
   const auto held = [&] {

@@ -78,7 +78,7 @@ TEST(SeveralLosses, AddUpByTheirWeights) {
     Model model(ModelFile::parse(heads(), {}));
     ModelOptions o = options("a=mse*0.3,b=cross-entropy", devices);
     const MemoryDataset data = both();
-    model.fit_labels(o, data);
+    model.source().fit_labels(o, data);
     model.compile(o, backends);
     const Evaluation e = model.evaluate(data, {.batch = 3});
     EXPECT_NEAR(e.loss, want.total, 1e-6);
@@ -177,9 +177,9 @@ TEST(ClassWeights, AreBalancedAsScikitLearnHasThem) {
   MemoryDataset data("made here");
   data.add({.name = "x"}, x);
   data.add({.name = "y", .role = Role::label}, classes);
-  EXPECT_EQ(model.class_weights("balanced", o, data), (std::vector<double>{4.0 / 3, 4.0 / 6, 4.0 / 3}));
-  EXPECT_EQ(model.class_weights("1,2,0.5", o, data), (std::vector<double>{1, 2, 0.5}));
-  expect_error(ExitCode::usage, "2 weights for 3 classes", [&] { model.class_weights("1,2", o, data); });
+  EXPECT_EQ(model.source().class_weights("balanced", o, data), (std::vector<double>{4.0 / 3, 4.0 / 6, 4.0 / 3}));
+  EXPECT_EQ(model.source().class_weights("1,2,0.5", o, data), (std::vector<double>{1, 2, 0.5}));
+  expect_error(ExitCode::usage, "2 weights for 3 classes", [&] { model.source().class_weights("1,2", o, data); });
 }
 
 TEST(SampleWeights, ThatAModelIsNotCompiledForAreTold) {

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "base/spec.h"
+#include "kernels/cpu/backend.h"
+#include "tests/runtime/fake_backend.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/devices.h"
 #include "trainer/records/curves.h"
@@ -43,11 +45,13 @@ TEST_P(Devices, AreListed) {
 INSTANTIATE_TEST_SUITE_P(Rows, Devices,
                          testing::Values(DeviceRow{"cpu", "", "cpu:0"}, DeviceRow{"cpu:0-3", "", "cpu:0, cpu:1, cpu:2, cpu:3"},
                                          DeviceRow{"cuda:0*3", "1,2,3", "cuda:0, cuda:0, cuda:0"}, DeviceRow{"/GPU:1", "", "cuda:1"},
-                                         DeviceRow{"/device:CPU:0", "", "cpu:0"},
+                                         DeviceRow{"/device:CPU:0", "", "cpu:0"}, DeviceRow{"/job:worker/replica:0/task:0/device:GPU:2", "", "cuda:2"},
+                                         DeviceRow{"/job:worker/task:0/device:GPU:0,/job:worker/task:1/device:GPU:0", "", "cuda:0, cuda:0"}, DeviceRow{"/cpu:1", "", "cpu:1"},
                                          DeviceRow{"cpu:2,cuda:0-1", "", "cpu:2, cuda:0, cuda:1"}));
 
 TEST(Devices, MistakesAreNamed) {
-  for (const char* bad : {"", "cpu:", "cpu:3-1", "cpu:-1", "cpu:0*0", "c p u:0", ":0", "cpu:0-99999", "cpu:x"})
+  for (const char* bad : {"/job:worker", "/task:0", "/task:x/cpu:0", "/task:1/cpu:0,/task:0/cpu:0", "/task:0/cpu:0-1,/task:1/cpu:0",
+                          "/task:-1/cpu:0", "", "cpu:", "cpu:3-1", "cpu:-1", "cpu:0*0", "c p u:0", ":0", "cpu:0-99999", "cpu:x"})
     expect_error(ExitCode::usage, "", [&] { parse_devices(bad); });
   expect_error(ExitCode::usage, "slice weights '1,2' are 2 numbers for 3 devices", [] { parse_devices("cpu:0-2", "1,2"); });
   EXPECT_EQ(parse_devices("cpu:0-1", "3,0.5")[1].weight, 0.5);
@@ -65,6 +69,61 @@ TEST(Devices, AreNotOneProcesssTwice) {
   for (const auto& [devices, message] : rows)
     expect_error(ExitCode::usage, message, [&] { own_devices(parse_devices(devices), nullptr); });
   EXPECT_EQ(own_devices(parse_devices("cuda:0*2,cuda:1*2"), nullptr).size(), 4U);
+}
+
+// Devices that are left open, by how many GPUs there are. `message`: the reason of the choice, or what an error says.
+struct ChoiceRow {
+  const char* asked;
+  int processes, gpus;
+  const char *list, *message;  // list empty: an error
+  std::vector<std::string> named = {};
+};
+void PrintTo(const ChoiceRow& row, std::ostream* out) { *out << '\'' << row.asked << "' of " << row.processes << " on " << row.gpus; }
+class ChosenDevices : public testing::TestWithParam<ChoiceRow> {};
+TEST_P(ChosenDevices, AreThoseThatAreHere) {
+  const ChoiceRow& row = GetParam();
+  test::FakeBackend fake;
+  fake.devices = row.gpus;
+  if (row.gpus < 0) fake.reason = "no driver";
+  const Backend* const backends[] = {&cpu_backend(), &fake};
+  const auto choose = [&] { return chosen_devices(row.asked, row.processes, [&] { return gpus_of(backends); }, row.named); };
+  if (std::string_view(row.list).empty()) {
+    expect_error(ExitCode::usage, row.message, choose);
+    return;
+  }
+  const DeviceChoice choice = choose();
+  EXPECT_EQ(choice.list, row.list);
+  EXPECT_EQ(choice.why, row.message);
+  EXPECT_GT(parse_devices(choice.list).size(), 0U);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, ChosenDevices,
+    testing::Values(ChoiceRow{"", 1, 0, "cpu:0", "no GPU is here"}, ChoiceRow{"", 1, -1, "cpu:0", "no GPU can be used: no driver"}, ChoiceRow{"", 1, 1, "fake:0", "the GPU that is here"},
+                    ChoiceRow{"", 1, 8, "fake:0-7", "all GPUs that are here"}, ChoiceRow{"all", 1, 4, "fake:0-3", "all GPUs that are here"}, ChoiceRow{"all", 1, 0, "cpu:0", "no GPU is here"},
+                    ChoiceRow{"1", 1, 4, "fake:0", "the first of 4 GPUs here"}, ChoiceRow{"4", 1, 4, "fake:0-3", "the first of 4 GPUs here"}, ChoiceRow{"4", 1, 0, "cpu:0-3", "no GPU is here"},
+                    ChoiceRow{"4", 1, 2, "", "option devices 4: 2 GPUs are here; that many on the CPU are cpu:0-3"}, ChoiceRow{"0", 1, 2, "", "expected 1 to 1024"}, ChoiceRow{"99999", 1, 0, "", "expected 1 to 1024"},
+                    ChoiceRow{"", 4, 0, "cpu:0-3", "no GPU is here; one device a process"}, ChoiceRow{"", 4, 8, "fake:0-7", "all GPUs that are here"}, ChoiceRow{"", 3, 8, "fake:0-5", "as many of 8 GPUs for each of 3 processes"},
+                    ChoiceRow{"", 4, 2, "", "2 GPUs for 4 processes"}, ChoiceRow{"cpu", 4, 8, "cpu:0-3", "one for each of 4 processes"}, ChoiceRow{"cpu", 1, 8, "cpu", ""}, ChoiceRow{"gpu", 2, 0, "cuda:0-1", "one for each of 2 processes"},
+                    ChoiceRow{"cuda:0-1", 4, 8, "cuda:0-1", ""}, ChoiceRow{"2", 2, 2, "fake:0-1", "the first of 2 GPUs here"},
+                    ChoiceRow{"", 1, 0, "cpu:0,cpu:1", "the CPU and the devices that option place names", {"cpu:1"}}, ChoiceRow{"", 1, 2, "fake:0,cpu:0,fake:1", "the first GPU and the devices that option place names", {"cpu:0", "fake:0-1"}},
+                    ChoiceRow{"", 1, 0, "cpu:0,cpu:2,cpu:3", "the CPU and the devices that option place names", {"cpu:2-3,cpu:0"}}));
+
+TEST(RulesOfPlaces, AreRead) {
+  const std::vector<DeviceSpec> two = parse_devices("cpu:0-1"), twice = parse_devices("cuda:0-1,cuda:0-1");
+  const auto rules = parse_place(" encoder.layer.[0-5].*=cpu:0;fc*=/CPU:1; ", two);
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0].pattern, "encoder.layer.[0-5].*");
+  EXPECT_EQ(rules[0].devices, std::vector<int>{0});
+  EXPECT_EQ(rules[1].devices, std::vector<int>{1});
+  EXPECT_EQ(parse_place("a=b=cpu:0-1", two)[0].pattern, "a=b");
+  EXPECT_EQ(parse_place("x=/job:worker/replica:0/task:1/device:GPU:1", twice, 2)[0].devices, std::vector<int>{3});
+  EXPECT_TRUE(parse_place("", two).empty());
+  expect_error(ExitCode::usage, "'fc', expected NAME=DEVICE", [&] { parse_place("fc", two); });
+  expect_error(ExitCode::usage, "has no cpu:2: it lists cpu:0, cpu:1", [&] { parse_place("fc=cpu:2", two); });
+  expect_error(ExitCode::usage, "2 ranks have a cuda:0: expected which, such as /task:0/device:cuda:0",
+               [&] { parse_place("fc=cuda:0", twice, 2); });
+  expect_error(ExitCode::usage, "has no /task:2/cuda:0", [&] { parse_place("fc=/task:2/cuda:0", twice, 2); });
+  expect_error(ExitCode::usage, "a device is there twice", [&] { parse_place("fc=cpu:0,cpu:0", two); });
 }
 
 struct RateRow {

@@ -93,8 +93,8 @@ std::vector<double> value(const Model& model, const std::string& name) {
 Model compiled(Model model, const std::string& devices) {
   ModelOptions o{.plan = {.batch = samples, .devices = parse_devices(devices), .loss = {.accuracy = false}}};
   const std::optional<TrainingStep> step = model.file().training_step();
-  model.take_loss(*step, o);
-  model.take_optimizer(*step, o);
+  model.source().take_loss(*step, o);
+  model.source().take_optimizer(*step, o);
   model.compile(o, backends);
   return model;
 }
@@ -235,7 +235,7 @@ TEST(TrainingInfo, WhatIsNotFollowedIsNamed) {
 
   const Model sum = Template().softplus("ReduceSum").plain_step().load();
   ModelOptions o{.plan = {.batch = samples, .devices = parse_devices("cpu:0-1")}};
-  EXPECT_THROW(sum.take_loss(*sum.file().training_step(), o), Error);
+  EXPECT_THROW(sum.source().take_loss(*sum.file().training_step(), o), Error);
 }
 
 TEST(TrainingInfo, ItsInitializationDrawsWeightsThatAreNotThere) {
@@ -250,7 +250,7 @@ TEST(TrainingInfo, ItsInitializationDrawsWeightsThatAreNotThere) {
   const auto first = [&](const char* init, const char* name) {
     Model model = t.load();
     ModelOptions o{.plan = {.batch = samples, .devices = parse_devices("cpu:0")}, .init = init};
-    model.take_loss(*model.file().training_step(), o);
+    model.source().take_loss(*model.file().training_step(), o);
     model.compile(o, backends);
     return value(model, name);
   };

@@ -56,7 +56,7 @@ TEST_P(TrainedValues, AreAsManyAndFollowTheGradient) {
   const auto path = repro(row.file);
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: set TANDEM_SHARED to the folder of test material";
   Model model = Model::load(path);
-  EXPECT_EQ(model.summary().trainable, row.trained);
+  EXPECT_EQ(model.source().summary().trainable, row.trained);
   if (!std::string_view(row.file).starts_with("w_")) return;
 
   ModelOptions options;
@@ -155,7 +155,7 @@ TEST(Freeze, ANormalizationKeepsItsStatisticsUnlessToldOtherwise) {
     EXPECT_EQ(before.at("bn1.weight") != after.at("bn1.weight"), row.weights_move);
     EXPECT_EQ(before.at("bn1.running_mean") != after.at("bn1.running_mean"), row.statistics_move);
     EXPECT_NE(before.at("conv1.weight"), after.at("conv1.weight"));
-    const Summary summary = model.summary({.dims = {}, .freeze = row.freeze, .unfreeze = row.unfreeze});
+    const Summary summary = model.source().summary({.dims = {}, .freeze = row.freeze, .unfreeze = row.unfreeze});
     for (const SummaryTensor& t : summary.tensors)
       if (t.tensor.name == "bn1.running_mean") EXPECT_EQ(t.frozen, !row.statistics_move);
   }
@@ -168,18 +168,18 @@ TEST(Freeze, NamesEveryTensorOfTheFile) {
   options.plan.batch = 2;
   options.plan.devices = parse_devices("cpu");
   options.plan.trained.freeze = {"mask", "wq"};
-  const Plan plan = Model::load(path).make_plan(options, backends);
+  const Plan plan = Model::load(path).source().make_plan(options, backends);
   for (const PlanParameter& p : plan.parameters) EXPECT_EQ(p.trainable, p.name == "w") << p.name;
   expect_error(ExitCode::usage, "did you mean 'mask'?", [&] { Model::load(path, {.trainable = {"maks"}}); });
-  EXPECT_EQ(Model::load(path, {.trainable = {"mask"}}).summary().trainable, 124);
-  EXPECT_EQ(Model::load(path, {.constant = {"wq"}}).summary().trainable, 24);
+  EXPECT_EQ(Model::load(path, {.trainable = {"mask"}}).source().summary().trainable, 124);
+  EXPECT_EQ(Model::load(path, {.constant = {"wq"}}).source().summary().trainable, 24);
 }
 
 TEST(Untie, GivesEachReaderItsOwn) {
   const auto path = repro("shared_norm");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: set TANDEM_SHARED to the folder of test material";
   Model model = Model::load(path, {.untie = {"*"}});
-  EXPECT_EQ(model.summary().trainable, 120);
+  EXPECT_EQ(model.source().summary().trainable, 120);
   ModelOptions options;
   options.plan.batch = 16;
   options.plan.devices = parse_devices("cpu");

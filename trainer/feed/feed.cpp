@@ -134,6 +134,48 @@ void widen(DType dtype, const std::byte* from, std::size_t count, std::vector<st
   });
 }
 
+// A label as a row of zeros with a one at its place; one that is no class is all zeros.
+void write_one_hot(DType dtype, const std::byte* from, const TensorType& want, std::byte* to) {
+  const std::int64_t classes = want.shape.elements();
+  std::int64_t label = 0;
+  visit_number(dtype, [&]<class T>() { label = static_cast<std::int64_t>(*reinterpret_cast<const T*>(from)); });
+  visit_number(want.dtype, [&]<class To>() {
+    auto* const row = reinterpret_cast<To*>(to);
+    std::fill_n(row, classes, To{});
+    if (label >= 0 && label < classes) row[label] = To{1};
+  });
+}
+
+// One sample by `convert(numbers, to)`, with the numbers as they are or as their wide type.
+template <class Convert>
+void write_numbers(const TensorType& have, const std::byte* from, const TensorType& want, std::byte* out, Convert&& convert) {
+  if (at_once(have.dtype, want.dtype)) {
+    auto* const to = reinterpret_cast<float*>(out);
+    if (have.dtype == DType::uint8) return convert(reinterpret_cast<const std::uint8_t*>(from), to);
+    return convert(reinterpret_cast<const float*>(from), to);
+  }
+  thread_local std::vector<std::byte> wide;
+  widen(have.dtype, from, static_cast<std::size_t>(have.shape.elements()), wide);
+  visit_wide(have.dtype, [&]<class Wide>() {
+    visit_number(want.dtype, [&]<class To>() { convert(reinterpret_cast<const Wide*>(wide.data()), reinterpret_cast<To*>(out)); });
+  });
+}
+
+// How far an image is moved, and whether it is mirrored.
+struct Move {
+  std::int64_t dy = 0, dx = 0;
+  bool mirror = false;
+  bool any() const { return dy != 0 || dx != 0 || mirror; }
+};
+Move draw_move(const Preprocess& p, bool encoded, Random random) {
+  Move move;
+  move.dy = random.below(2 * p.crop + 1) - p.crop;
+  move.dx = random.below(2 * p.crop + 1) - p.crop;
+  move.mirror = p.flip && random.below(2) == 1;
+  if (encoded && p.random_box) move.dy = move.dx = 0;
+  return move;
+}
+
 template <class From, class To>
 void Feed::convert(const Source& s, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const {
   // x in the target is base + direction · x in the field; from `begin` to `end` that is inside.
@@ -241,7 +283,6 @@ bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, 
 bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::byte* target) {
   const bool painting = augment && !preprocess_.recipe.empty();
   thread_local std::vector<std::byte> scratch;  // these samples of one field as the data set holds them
-  thread_local std::vector<std::byte> wide;  // the numbers of one of them
   thread_local Image image;
   const Source& s = sources_[t];
   const TensorType &have = s.have, &want = targets_[t].sample;
@@ -252,7 +293,6 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
     look_ahead(t, samples, target);
     return true;
   }
-  const std::int64_t want_elements = want.shape.elements();
   const auto each = static_cast<std::size_t>(bytes_of(have));
   if (!s.encoded) {
     take_size(scratch, samples.size() * each);
@@ -279,39 +319,17 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
       Random random(seed_, stream_of(concat("recipe/", epoch, '/', sample)));
       augment_image(image, preprocess_.recipe, random);
     }
-    std::int64_t dy = 0, dx = 0;
-    bool mirror = false;
-    if (moving) {
-      Random random(seed_, stream_of(concat("augment/", epoch, '/', sample)));
-      dy = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
-      dx = random.below(2 * preprocess_.crop + 1) - preprocess_.crop;
-      mirror = preprocess_.flip && random.below(2) == 1;
-      if (s.encoded && preprocess_.random_box) dy = dx = 0;
-    }
-    const bool moved = dy != 0 || dx != 0 || mirror;
+    const Move move =
+        moving ? draw_move(preprocess_, s.encoded, Random(seed_, stream_of(concat("augment/", epoch, '/', sample)))) : Move();
     const std::byte* const from = alone ? reinterpret_cast<const std::byte*>(image.pixels.data()) : scratch.data() + i * each;
     std::byte* const out = target + static_cast<std::int64_t>(i) * bytes_of(want);
-    if (same && !moved && lies.as_it_lies()) {
+    if (same && !move.any() && lies.as_it_lies())
       std::memcpy(out, from, each);
-    } else if (at_once(have.dtype, want.dtype) && !s.one_hot) {
-      auto* const to = reinterpret_cast<float*>(out);
-      if (have.dtype == DType::uint8)
-        convert(lies, reinterpret_cast<const std::uint8_t*>(from), to, dy, dx, mirror);
-      else
-        convert(lies, reinterpret_cast<const float*>(from), to, dy, dx, mirror);
-    } else {
-      widen(have.dtype, from, s.one_hot ? 1 : static_cast<std::size_t>(have.shape.elements()), wide);
-      visit_wide(have.dtype, [&]<class Wide>() {
-        visit_number(want.dtype, [&]<class To>() {
-          const auto* const numbers = reinterpret_cast<const Wide*>(wide.data());
-          auto* const to = reinterpret_cast<To*>(out);
-          if (!s.one_hot) return convert(lies, numbers, to, dy, dx, mirror);
-          std::fill_n(to, want_elements, To{});
-          const auto label = static_cast<std::int64_t>(*numbers);
-          if (label >= 0 && label < want_elements) to[label] = To{1};
-        });
-      });
-    }
+    else if (s.one_hot)
+      write_one_hot(have.dtype, from, want, out);
+    else
+      write_numbers(have, from, want, out,
+                    [&](const auto* numbers, auto* to) { convert(lies, numbers, to, move.dy, move.dx, move.mirror); });
   }
   look_ahead(t, samples, target);
   return true;

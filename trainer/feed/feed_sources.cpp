@@ -14,6 +14,49 @@ Shape without_ones(const Shape& s) {
   return out;
 }
 
+// A field of image files as they are decoded: to what the target wants, the channels last.
+Field decoded(Field field, const FeedTarget& target, const std::string& data) {
+  const Shape& want = target.sample.shape;
+  const auto colours = [](std::int64_t n) { return n == 1 || n == 3; };
+  const bool first = want.rank() == 3 && colours(want[0]), last = want.rank() == 3 && colours(want[2]);
+  if (target.label || !(first || last || want.rank() == 2) || want.elements() < 1)
+    fail(ExitCode::data, data, ": samples of '", field.name, "' are image files, the model's ",
+         target.label ? "labels take " : concat("input '", target.name, "' takes "), target.sample,
+         " per sample: an image takes [channels, height, width] or [height, width, channels], with 1 or 3 channels");
+  field.axes = Axes::channels_last;
+  field.pixels = true;
+  field.sample = {DType::uint8, want.rank() == 2 ? Shape{want[0], want[1], 1} : first ? Shape{want[1], want[2], want[0]} : want};
+  return field;
+}
+
+// Two orders of axes can be told apart: as the field has them, or with the channels moved.
+enum class Order { same, to_last, to_first };
+Order order_of(Axes axes, const Shape& have, const Shape& want) {
+  if (have.rank() != 3 || want.rank() != 3 || have == want) return Order::same;
+  const Shape moved_last{have[1], have[2], have[0]}, moved_first{have[2], have[0], have[1]};
+  if (axes != Axes::channels_last && moved_last == want) return Order::to_last;
+  return axes != Axes::channels_first && moved_first == want ? Order::to_first : Order::same;
+}
+
+// How an image is walked in the field and in the target.
+template <class Source>
+void walk_as_image(Source& s, bool from_first, bool to_first) {
+  const Shape& have = s.have.shape;
+  s.image = true;
+  s.from_first = from_first;
+  s.to_first = to_first;
+  s.c = have[from_first ? 0 : 2];
+  s.h = have[from_first ? 1 : 0];
+  s.w = have[from_first ? 2 : 1];
+  const auto strides = [&](std::int64_t* out, bool channels_first) {
+    out[0] = channels_first ? s.h * s.w : 1;
+    out[1] = channels_first ? s.w : s.w * s.c;
+    out[2] = channels_first ? 1 : s.c;
+  };
+  strides(s.from, from_first);
+  strides(s.to, to_first);
+}
+
 }  // namespace
 
 Feed::Source Feed::match(const FeedTarget& target, int index) const {
@@ -21,17 +64,8 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
   Source s;
   s.field = index;
   Field field = data_.fields()[static_cast<std::size_t>(index)];
-  if (field.encoded) {  // decoded to what the target wants, the channels last
-    const auto colours = [](std::int64_t n) { return n == 1 || n == 3; };
-    const bool first = want.rank() == 3 && colours(want[0]), last = want.rank() == 3 && colours(want[2]);
-    if (target.label || !(first || last || want.rank() == 2) || want.elements() < 1)
-      fail(ExitCode::data, data_.name(), ": samples of '", field.name, "' are image files, the model's ", target.label ? "labels take " : concat("input '", target.name, "' takes "),
-           target.sample, " per sample: an image takes [channels, height, width] or [height, width, channels], with 1 or 3 channels");
-    s.encoded = true;
-    field.axes = Axes::channels_last;
-    field.pixels = true;
-    field.sample = {DType::uint8, want.rank() == 2 ? Shape{want[0], want[1], 1} : first ? Shape{want[1], want[2], want[0]} : want};
-  }
+  s.encoded = field.encoded;
+  if (field.encoded) field = decoded(std::move(field), target, data_.name());
   s.have = field.sample;
   const Shape& have = s.have.shape;
   s.w = have.elements();
@@ -55,35 +89,13 @@ Feed::Source Feed::match(const FeedTarget& target, int index) const {
   if (!is_float(target.sample.dtype) && is_float(field.sample.dtype)) no_integers();
   if (have.elements() != want.elements()) mismatch();
 
-  // Two orders of axes can be told apart: as the field has them, or with the channels moved.
-  const bool first = field.axes == Axes::channels_first, last = field.axes == Axes::channels_last;
-  const bool image = have.rank() == 3 && (first || last);
-  enum { same, to_last, to_first } move = same;
-  if (have.rank() == 3 && want.rank() == 3 && have != want) {
-    const Shape moved_last{have[1], have[2], have[0]}, moved_first{have[2], have[0], have[1]};
-    if (!last && moved_last == want)
-      move = to_last;
-    else if (!first && moved_first == want)
-      move = to_first;
-  }
-  if (move == same && have != want && want.rank() != 1 && have.rank() != 1 && without_ones(have) != without_ones(want)) mismatch();
-  if (image || move != same) {
-    const bool from_first = move == same ? first : move == to_last;
-    const bool to_channels_first = move == same ? from_first : move == to_first;
-    s.image = true;
-    s.from_first = from_first;
-    s.to_first = to_channels_first;
-    s.c = have[from_first ? 0 : 2];
-    s.h = have[from_first ? 1 : 0];
-    s.w = have[from_first ? 2 : 1];
-    const auto strides = [&](std::int64_t* out, bool channels_first) {
-      out[0] = channels_first ? s.h * s.w : 1;
-      out[1] = channels_first ? s.w : s.w * s.c;
-      out[2] = channels_first ? 1 : s.c;
-    };
-    strides(s.from, from_first);
-    strides(s.to, to_channels_first);
-  }
+  const Order order = order_of(field.axes, have, want);
+  if (order == Order::same && have != want && want.rank() != 1 && have.rank() != 1 && without_ones(have) != without_ones(want)) mismatch();
+  const bool first = field.axes == Axes::channels_first;
+  if (order != Order::same)
+    walk_as_image(s, order == Order::to_last, order == Order::to_first);
+  else if (have.rank() == 3 && (first || field.axes == Axes::channels_last))
+    walk_as_image(s, first, first);
   if (!target.label) set_scale(s, target, field);
   if (s.image && !preprocess_.recipe.empty() && s.have.dtype != DType::uint8)
     fail(ExitCode::data, data_.name(), ": '", field.name, "' is ", field.sample, ", the augmentation ", preprocess_.recipe[0].name,

@@ -1,10 +1,11 @@
 // Averages of the weights, which the updates keep as states: "average/WEIGHT".
 #include "planner/update/optimizer.h"
-#include "trainer/model_state.h"
+#include "trainer/compiled_model.h"
+#include "trainer/model.h"
 
 namespace tandem {
 
-void Model::State::start_averages() {
+void CompiledModel::start_averages() {
   std::vector<NamedTensor> weights;
   std::map<std::string, bool, std::less<>> kept;
   if (!options.plan.optimizer.average) return;
@@ -17,7 +18,7 @@ void Model::State::start_averages() {
 }
 
 bool Model::swap_averages() {
-  Session& session = state_->running();
+  Session& session = compiled_->running();
   session.gather_parameters();
   const std::string prefix = concat(average_state, '/');
   std::map<std::string, Tensor, std::less<>> averages;  // by weight

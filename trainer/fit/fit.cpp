@@ -26,7 +26,7 @@ History Fit::run() {
 
 // Leaves where the last fit ended in the folder.
 void Fit::keep_position() {
-  at_ = position_of(s_.position, order_.batches());
+  at_ = position_of(s_.last.position, order_.batches());
   checkpoints_.write(at_, folder_.last());
   if (!o_.config.is_null()) write_atomically(o_.run_dir / "config.json", o_.config.dump(2) + "\n");
 }
@@ -40,7 +40,7 @@ History Fit::run_to_its_end() {
   }
   at_.steps = std::min(steps_.total(), std::int64_t{1} << 53);
   if (at_.step == 0) s_.start_averages();
-  s_.fitted = Json::Object{
+  s_.last.options = Json::Object{
       {"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
   // All plans, before anything is trained.
   for (const PlanKey& key : keys_of_training(order_.samples, order_.batch, bytes_, buckets_.count())) s_.plan_for(key);
@@ -57,7 +57,7 @@ History Fit::run_to_its_end() {
   begun_ = true;
   if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
   folder_.write("plan.txt", concat(text_of_plan(model_.plan(), true), o_.choices.empty() ? "" : "\n", o_.choices));
-  records_.begin(at_.step, [&] { return s_.file.graph(import_options(s_.options, order_.batch, false)); });
+  records_.begin(at_.step, [&] { return s_.source.file().graph(import_options(s_.options, order_.batch, false)); });
   try {
     if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
     if (!stopped_ && !stopped_early_) train();
@@ -75,7 +75,7 @@ History Fit::history(bool stopped) {
   checkpoints_.finish();
   records_.flush();
   s_.session->gather_parameters();  // for who saves them
-  s_.position = json_of(at_);
+  s_.last.position = json_of(at_);
   return {.epochs = std::move(at_.history),
           .steps = at_.step,
           .samples_per_second = timed_seconds_ > 0 ? timed_samples_ / timed_seconds_ : 0,
@@ -90,7 +90,7 @@ History Fit::history(bool stopped) {
 
 void Fit::check() {
   if (s_.running().plan(0).mode != PlanMode::training)
-    fail(ExitCode::usage, "model '", s_.file.name(), "' is compiled for inference, not for training");
+    fail(ExitCode::usage, "model '", s_.source.file().name(), "' is compiled for inference, not for training");
   Model::check(o_);
   if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
   feed_.check_values(s_.options.plan.loss.name);
@@ -121,23 +121,23 @@ void Model::check(const FitOptions& o) {
 }
 
 History Model::fit(const Dataset& data, const FitOptions& options) {
-  Fit fit(*this, *state_, data, options);
-  state_->preparation.erase("normalize");
-  state_->preparation.erase("classes");
-  state_->preparation.erase("resize");
-  state_->preparation.erase("missing");
-  if (std::ranges::any_of(data.fields(), &Field::encoded)) state_->preparation["resize"] = text_of(options.preprocess.resizing);
+  Fit fit(*this, *compiled_, data, options);
+  compiled_->last.preparation.erase("normalize");
+  compiled_->last.preparation.erase("classes");
+  compiled_->last.preparation.erase("resize");
+  compiled_->last.preparation.erase("missing");
+  if (std::ranges::any_of(data.fields(), &Field::encoded)) compiled_->last.preparation["resize"] = text_of(options.preprocess.resizing);
   if (const std::vector<std::string> names = class_names(data); !names.empty()) {
     Json::Array list;
     for (const std::string& name : names) list.emplace_back(as_text(name));
-    state_->preparation["classes"] = Json(std::move(list)).dump();
+    compiled_->last.preparation["classes"] = Json(std::move(list)).dump();
   }
   if (const auto means = data.means(); !means.empty()) {
     Json::Object object;
     for (const auto& [column, mean] : means) object.emplace_back(column, mean);
-    state_->preparation["missing"] = Json(std::move(object)).dump();
+    compiled_->last.preparation["missing"] = Json(std::move(object)).dump();
   }
-  if (!options.preprocess.mean.empty()) state_->preparation["normalize"] = text_of_normalize(options.preprocess);
+  if (!options.preprocess.mean.empty()) compiled_->last.preparation["normalize"] = text_of_normalize(options.preprocess);
   return fit.run();
 }
 
@@ -150,7 +150,7 @@ void Model::keep(const std::filesystem::path& folder, const Dataset& data, const
   there.run_dir_held = false;
   there.callbacks = {};
   try {
-    Fit(*this, *state_, data, there).keep_position();
+    Fit(*this, *compiled_, data, there).keep_position();
   } catch (...) {
     std::filesystem::remove_all(folder, error);
     throw;

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "trainer/fit/diagnose.h"
-#include "trainer/initialize.h"
+#include "trainer/template/initialize.h"
 
 namespace tandem {
 
@@ -53,7 +53,8 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
   } else {
     at_ = {};
     // a teacher's have not changed
-    s_.session->set_parameters(s_.first_values(s_.source(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);
+    s_.session->set_parameters(
+        first_values(s_.source.file(), s_.source.graphs(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);
     std::vector<NamedTensor> zeros;
     s_.session->each_optimizer_state([&](const NamedTensor& t) { zeros.push_back({t.name, Tensor(t.tensor.type())}); });
     s_.session->set_parameters(zeros, ValueRole::optimizer_state);
@@ -83,8 +84,8 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
       continue;
     }
     for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t], batch->inputs[t]);
-    std::string cause =
-        find_not_finite(s_.source(s_.options, batch->bucket), s_.losses_if_any(s_.options, batch->bucket), options, s_.backends, step);
+    std::string cause = find_not_finite(s_.source.graphs(s_.options, batch->bucket), s_.source.losses_if_any(s_.options, batch->bucket),
+                                        options, s_.backends, step);
     if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
       cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
     return {s_.step, cause};

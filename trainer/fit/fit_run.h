@@ -4,9 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "trainer/compiled_model.h"
 #include "trainer/fit/replicas.h"
 #include "trainer/fit/step_plan.h"
-#include "trainer/model_state.h"
+#include "trainer/model.h"
 #include "trainer/records/best_measure.h"
 #include "trainer/records/position.h"
 #include "trainer/records/run_checkpoints.h"
@@ -17,7 +18,7 @@ namespace tandem {
 
 class Fit {
  public:
-  Fit(Model& model, Model::State& state, const Dataset& data, const FitOptions& options)
+  Fit(Model& model, CompiledModel& state, const Dataset& data, const FitOptions& options)
       : model_(model),
         s_(state),
         data_(data),
@@ -47,6 +48,12 @@ class Fit {
     std::vector<double> weights;  // of its means
     std::int64_t epoch = 0, index = 0;
   };
+  // A step that has ended.
+  struct Stepped {
+    StepReport report;
+    Begun last;  // its last batch
+    bool checkpoint_due = false;
+  };
 
   History run_to_its_end();
   void check();
@@ -58,6 +65,9 @@ class Fit {
 
   // Steps.
   void train();
+  Stepped run_step(Loader& loader, bool first);
+  void report_step(const Stepped& step, bool first);
+  bool end_step(const Stepped& step);
   std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for({.batch = batch.size, .bytes = bytes_, .bucket = batch.bucket}); }
   Begun begin(Loader& loader, std::int64_t step, bool counts);
   bool goes_on(const Begun& now, bool due) const;
@@ -97,7 +107,7 @@ class Fit {
   [[noreturn]] void diverged(const StepReport& report);
 
   Model& model_;
-  Model::State& s_;
+  CompiledModel& s_;
   const Dataset& data_;
   const FitOptions& o_;
   RunFolder folder_;

@@ -24,7 +24,7 @@ void add(StepReport& sum, const StepReport& part) {
 }  // namespace
 
 void Fit::train() {
-  const std::int64_t total = steps_.total(), per_epoch = order_.batches();
+  const std::int64_t total = steps_.total();
   if (at_.step >= total) return;
   LoaderOptions wanted{.order = order_,
                        .augment = true,
@@ -44,59 +44,68 @@ void Fit::train() {
   } settled{*this};
   auto before = Clock::now();
   for (bool first = true; at_.step < total && !stopped_ && !stopped_early_; first = false) {
-    StepReport report;
-    double rate = 0;
-    std::int64_t epoch = 0, index = 0;  // of the last batch
-    bool due = false;                   // a checkpoint
     if (o_.callbacks.on_begin) o_.callbacks.on_begin();
-    for (bool more = true; more;) {
-      const Begun now = ahead_ ? *std::exchange(ahead_, {}) : begin(loader, at_.step, !first);
-      more = now.state.hold;
-      if (!more) due = checkpoint_due(now);
-      if (goes_on(now, due))
-        if (const LoadedBatch* const next = loader.peek(s_.options.world != nullptr); next && s_.session->runs_ahead(plan_of(*next)))
-          ahead_ = begin(loader, at_.step + (more ? 0 : 1), false);
-      s_.finish();
-      s_.step = at_.step + 1;
-      rate = now.rate;
-      epoch = now.epoch;
-      index = now.index;
-      StepReport part = s_.report(now.plan, rate);
-      part.weights = now.weights;
-      add(report, part);
-      report.learning_rate = rate;
-      report.loss_scale = part.loss_scale;
-    }
-    report.step = s_.step;
-    in_step_ = ahead_.has_value();
+    Stepped step = run_step(loader, first);
     const auto now = Clock::now();
-    report.epoch = epoch + 1;
-    report.steps = total;
-    report.seconds = seconds(now - before);
+    step.report.seconds = seconds(now - before);
     trained_ += now - before;
     before = now;
-    if (!std::isfinite(report.loss)) diverged(report);
-    count(report, first);
-    at_.epoch = epoch;
-    at_.batch = index + 1;
-    records_.step(report);
-    if (o_.check_nan) check_weights(rate);
-    if (o_.callbacks.on_step) o_.callbacks.on_step(report);
-    checkpoints_.poll();
-    stop_asked_ = stop_asked_ || (at_.step < total && asked_to_stop());
-    stopped_ = stop_asked_ && at_.step < total && !ahead_;
-    const bool epoch_ends = at_.batch == per_epoch;
-    if (epoch_ends || at_.step == total) {
-      end_epoch(rate, epoch_ends);
-    } else if (stopped_ || due) {
-      check_weights(rate);
-      check_same();
-      keep();
-    } else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0) {
-      check_same();
-    }
-    if (epoch_ends || at_.step == total) before = Clock::now();
+    report_step(step, first);
+    if (end_step(step)) before = Clock::now();
   }
+}
+
+// One step, of as many batches as it has; the next batch is begun before its results are there where that may be.
+Fit::Stepped Fit::run_step(Loader& loader, bool first) {
+  Stepped step;
+  for (bool more = true; more;) {
+    step.last = ahead_ ? *std::exchange(ahead_, {}) : begin(loader, at_.step, !first);
+    more = step.last.state.hold;
+    if (!more) step.checkpoint_due = checkpoint_due(step.last);
+    if (goes_on(step.last, step.checkpoint_due))
+      if (const LoadedBatch* const next = loader.peek(s_.options.world != nullptr); next && s_.session->runs_ahead(plan_of(*next)))
+        ahead_ = begin(loader, at_.step + (more ? 0 : 1), false);
+    s_.finish();
+    s_.step = at_.step + 1;
+    StepReport part = s_.report(step.last.plan, step.last.rate);
+    part.weights = step.last.weights;
+    add(step.report, part);
+    step.report.loss_scale = part.loss_scale;
+  }
+  in_step_ = ahead_.has_value();
+  step.report.learning_rate = step.last.rate;
+  step.report.step = s_.step;
+  step.report.epoch = step.last.epoch + 1;
+  step.report.steps = steps_.total();
+  return step;
+}
+
+void Fit::report_step(const Stepped& step, bool first) {
+  if (!std::isfinite(step.report.loss)) diverged(step.report);
+  count(step.report, first);
+  at_.epoch = step.last.epoch;
+  at_.batch = step.last.index + 1;
+  records_.step(step.report);
+  if (o_.check_nan) check_weights(step.last.rate);
+  if (o_.callbacks.on_step) o_.callbacks.on_step(step.report);
+}
+
+// What is to be done between this step and the next. Whether an epoch, or the run, has ended.
+bool Fit::end_step(const Stepped& step) {
+  checkpoints_.poll();
+  const bool run_ends = at_.step == steps_.total(), epoch_ends = at_.batch == order_.batches();
+  stop_asked_ = stop_asked_ || (!run_ends && asked_to_stop());
+  stopped_ = stop_asked_ && !run_ends && !ahead_;
+  if (epoch_ends || run_ends) {
+    end_epoch(step.last.rate, epoch_ends);
+  } else if (stopped_ || step.checkpoint_due) {
+    check_weights(step.last.rate);
+    check_same();
+    keep();
+  } else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0) {
+    check_same();
+  }
+  return epoch_ends || run_ends;
 }
 
 // Begins with the next batch, of step `step` (from 0). `counts`: the wait for it is one of the devices.

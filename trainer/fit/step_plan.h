@@ -1,13 +1,14 @@
 // The steps of a run: how many there are, each one's learning rate, and what a batch is in the step that it belongs to.
 #pragma once
-#include "trainer/model_state.h"
+#include "trainer/compiled_model.h"
+#include "trainer/fit_options.h"
 
 namespace tandem {
 
 class StepPlan {
  public:
   // All of these outlive the object.
-  StepPlan(const Model::State& state, const FitOptions& options, const BatchOrder& order) : s_(state), o_(options), order_(order) {}
+  StepPlan(const CompiledModel& state, const FitOptions& options, const BatchOrder& order) : s_(state), o_(options), order_(order) {}
 
   std::int64_t per_epoch() const { return (order_.batches() + o_.accumulate - 1) / o_.accumulate; }
   std::int64_t total() const;
@@ -27,7 +28,7 @@ class StepPlan {
  private:
   double rate(std::int64_t step, std::int64_t steps, const Waiting& plateau) const;
   double average(const LoadedBatch& batch, std::int64_t step, std::int64_t& averaged) const;
-  const Model::State& s_;
+  const CompiledModel& s_;
   const FitOptions& o_;
   const BatchOrder& order_;
 };

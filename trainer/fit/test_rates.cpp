@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/model_state.h"
+#include "trainer/compiled_model.h"
+#include "trainer/model.h"
 
 namespace tandem {
 namespace {
@@ -24,9 +25,9 @@ double steepest(const RateTest& t) {
 }  // namespace
 
 RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const RateTestOptions& test) {
-  State& s = *state_;
+  CompiledModel& s = *compiled_;
   if (s.running().plan(0).mode != PlanMode::training)
-    fail(ExitCode::usage, "model '", s.file.name(), "' is compiled for inference, not for training");
+    fail(ExitCode::usage, "model '", s.source.file().name(), "' is compiled for inference, not for training");
   if (!(test.least > 0 && test.least < test.most && std::isfinite(test.most)) || test.steps < 3)
     fail(ExitCode::usage, "a test of learning rates from ", test.least, " to ", test.most, " in ", test.steps,
          " steps: expected 0 < least < most, and 3 steps or more");

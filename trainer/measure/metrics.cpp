@@ -16,16 +16,16 @@ struct Rows {
   }
 };
 
-Rows rows_of(const Labels& l) {
-  const LossRow& row = loss_row(l.loss);
-  if (l.axis >= 0) {
-    Rows r{l.scores[l.axis], 1, l.positions()};
-    for (int i = l.axis + 1; i < l.scores.rank(); ++i) r.stride *= l.scores[i];
+Rows rows_of(const Labels& form) {
+  const LossRow& row = loss_row(form.loss);
+  if (form.axis >= 0) {
+    Rows r{form.scores[form.axis], 1, form.positions()};
+    for (int i = form.axis + 1; i < form.scores.rank(); ++i) r.stride *= form.scores[i];
     return r;
   }
-  const std::int64_t all = l.scores.elements();
+  const std::int64_t all = form.scores.elements();
   if (row.over != LossOver::last) return {all, 1, 1};
-  const std::int64_t last = l.scores[l.scores.rank() - 1];
+  const std::int64_t last = form.scores[form.scores.rank() - 1];
   return {last, 1, last == 0 ? 0 : all / last};
 }
 
@@ -39,9 +39,9 @@ std::size_t best(std::span<const double> v) { return static_cast<std::size_t>(st
 
 }  // namespace
 
-void each_place(const Labels& l, const Measured& batch, const std::function<void(const Place&)>& each) {
-  const Rows r = rows_of(l);
-  const bool classes = l.axis >= 0, indices = l.sample && l.sample->dtype == DType::int64;
+void each_place(const Labels& form, const Measured& batch, const std::function<void(const Place&)>& each) {
+  const Rows r = rows_of(form);
+  const bool classes = form.axis >= 0, indices = form.sample && form.sample->dtype == DType::int64;
   std::vector<double> x(static_cast<std::size_t>(r.length)), t(x.size());
   visit_float(batch.dtype, [&]<class T>() {
     const T* const values = reinterpret_cast<const T*>(batch.values);
@@ -54,11 +54,11 @@ void each_place(const Labels& l, const Measured& batch, const std::function<void
           x[static_cast<std::size_t>(c)] = static_cast<double>(values[at + c * r.stride]);
           if (dense) t[static_cast<std::size_t>(c)] = static_cast<double>(dense[at + c * r.stride]);
         }
-        undo(l.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
+        undo(form.kind, static_cast<double>(std::numeric_limits<T>::min()), x);
         Place place{n, x, t};
         if (index) {
           const std::int64_t label = index[n * r.per_sample + row];
-          place.ignored = l.ignore && label == *l.ignore;
+          place.ignored = form.ignore && label == *form.ignore;
           const bool inside = label >= 0 && label < (classes ? r.length : 2);
           place.label = inside ? label : -1;
           std::fill(t.begin(), t.end(), 0.0);
@@ -72,16 +72,16 @@ void each_place(const Labels& l, const Measured& batch, const std::function<void
   });
 }
 
-void each_class(const Labels& l, const Measured& batch, const std::function<void(std::int64_t, std::int64_t)>& each) {
-  const Rows r = rows_of(l);
+void each_class(const Labels& form, const Measured& batch, const std::function<void(std::int64_t, std::int64_t)>& each) {
+  const Rows r = rows_of(form);
   const std::int64_t places = batch.samples * r.per_sample;
-  if (l.sample->dtype == DType::int64) {
+  if (form.sample->dtype == DType::int64) {
     const auto* const labels = reinterpret_cast<const std::int64_t*>(batch.given);
     for (std::int64_t i = 0; i < places; ++i)
-      if (labels[i] >= 0 && labels[i] < r.length && !(l.ignore && labels[i] == *l.ignore)) each(i, labels[i]);
+      if (labels[i] >= 0 && labels[i] < r.length && !(form.ignore && labels[i] == *form.ignore)) each(i, labels[i]);
     return;
   }
-  visit_float(l.sample->dtype, [&]<class T>() {
+  visit_float(form.sample->dtype, [&]<class T>() {
     const T* const dense = reinterpret_cast<const T*>(batch.given);
     for (std::int64_t i = 0; i < places; ++i) {
       const T* const t = dense + r.start(i / r.per_sample, i % r.per_sample);
@@ -96,50 +96,52 @@ void each_class(const Labels& l, const Measured& batch, const std::function<void
 namespace {
 
 // Places of a sample that have a loss each.
-std::int64_t places_of(const Labels& l) {
-  return l.own() || l.of_file() ? 1 : loss_row(l.loss).over == LossOver::elements ? l.scores.elements() : rows_of(l).per_sample;
+std::int64_t places_of(const Labels& form) {
+  return form.own() || form.of_file()                     ? 1
+         : loss_row(form.loss).over == LossOver::elements ? form.scores.elements()
+                                                          : rows_of(form).per_sample;
 }
 
-bool has_class_indices(const Labels& l) { return l.sample && l.sample->dtype == DType::int64 && l.classes > 0; }
+bool has_class_indices(const Labels& form) { return form.sample && form.sample->dtype == DType::int64 && form.classes > 0; }
 
-std::span<const std::int64_t> indices_of(const Labels& l, const std::byte* given, std::int64_t first, std::int64_t samples) {
-  const std::int64_t places = places_of(l);
+std::span<const std::int64_t> indices_of(const Labels& form, const std::byte* given, std::int64_t first, std::int64_t samples) {
+  const std::int64_t places = places_of(form);
   return {reinterpret_cast<const std::int64_t*>(given) + first * places, static_cast<std::size_t>(samples * places)};
 }
 
 // Of all places of a sample, by their labels.
-double counted(const Labels& l, const std::byte* given, std::int64_t sample) {
-  const std::int64_t places = places_of(l);
-  if (l.axis < 0 && !l.class_weights.empty()) {  // yes or no
-    const auto of = [&](double yes) { return l.class_weights[0] + yes * (l.class_weights[1] - l.class_weights[0]); };
-    return visit_number(l.sample->dtype, [&]<class T>() { return of(static_cast<double>(reinterpret_cast<const T*>(given)[sample])); });
+double counted(const Labels& form, const std::byte* given, std::int64_t sample) {
+  const std::int64_t places = places_of(form);
+  if (form.axis < 0 && !form.class_weights.empty()) {  // yes or no
+    const auto of = [&](double yes) { return form.class_weights[0] + yes * (form.class_weights[1] - form.class_weights[0]); };
+    return visit_number(form.sample->dtype, [&]<class T>() { return of(static_cast<double>(reinterpret_cast<const T*>(given)[sample])); });
   }
-  if (l.axis < 0 || !has_class_indices(l) || (l.class_weights.empty() && !l.ignore)) return static_cast<double>(places);
+  if (form.axis < 0 || !has_class_indices(form) || (form.class_weights.empty() && !form.ignore)) return static_cast<double>(places);
   double sum = 0;
-  for (const std::int64_t label : indices_of(l, given, sample, 1)) {
-    if (l.ignore && label == *l.ignore) continue;
-    const bool known = label >= 0 && label < l.classes;
-    sum += l.class_weights.empty() ? 1 : known ? l.class_weights[static_cast<std::size_t>(label)] : 0;
+  for (const std::int64_t label : indices_of(form, given, sample, 1)) {
+    if (form.ignore && label == *form.ignore) continue;
+    const bool known = label >= 0 && label < form.classes;
+    sum += form.class_weights.empty() ? 1 : known ? form.class_weights[static_cast<std::size_t>(label)] : 0;
   }
   return sum;
 }
 
 }  // namespace
 
-bool names_classes(const Labels& l, const Measured& batch) {
-  if (l.axis < 0 || !has_class_indices(l)) return true;
-  const auto labels = indices_of(l, batch.given, 0, batch.samples);
+bool names_classes(const Labels& form, const Measured& batch) {
+  if (form.axis < 0 || !has_class_indices(form)) return true;
+  const auto labels = indices_of(form, batch.given, 0, batch.samples);
   return std::all_of(labels.begin(), labels.end(),
-                     [&](std::int64_t label) { return (label >= 0 && label < l.classes) || (l.ignore && label == *l.ignore); });
+                     [&](std::int64_t label) { return (label >= 0 && label < form.classes) || (form.ignore && label == *form.ignore); });
 }
 
-double loss_weight(const Labels& l, const std::byte* given, const float* weights, std::int64_t samples) {
+double loss_weight(const Labels& form, const std::byte* given, const float* weights, std::int64_t samples) {
   double sum = 0;
   for (std::int64_t n = 0; n < samples; ++n)
-    sum += (weights && !(l.by_sample && l.weighs_itself) ? static_cast<double>(weights[n]) : 1.0) * counted(l, given, n);
+    sum += (weights && !(form.by_sample && form.weighs_itself) ? static_cast<double>(weights[n]) : 1.0) * counted(form, given, n);
   return sum;
 }
 
-bool weight_depends_on_data(const Labels& l) { return l.weighted || !l.class_weights.empty() || (l.ignore && l.axis >= 0); }
+bool weight_depends_on_data(const Labels& form) { return form.weighted || !form.class_weights.empty() || (form.ignore && form.axis >= 0); }
 
 }  // namespace tandem

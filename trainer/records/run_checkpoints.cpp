@@ -9,11 +9,11 @@
 
 namespace tandem {
 
-RunCheckpoints::RunCheckpoints(const RunFolder& folder, Model::State& state, const Dataset& data, const BatchOrder& order,
+RunCheckpoints::RunCheckpoints(const RunFolder& folder, CompiledModel& state, const Dataset& data, const BatchOrder& order,
                                const FitOptions& options)
     : folder_(folder), s_(state), data_(data), order_(order), o_(options) {
   if (o_.run_dir.empty()) return;  // on all ranks alike, of which one has the folder
-  template_ = s_.file.fingerprint();
+  template_ = s_.source.file().fingerprint();
   fingerprint_ = fingerprint(data);
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "data/dataset.h"
-#include "trainer/model_state.h"
+#include "trainer/compiled_model.h"
 #include "trainer/records/position.h"
 #include "trainer/records/run_facts.h"
 #include "trainer/records/run_folder.h"
@@ -18,7 +18,7 @@ namespace tandem {
 class RunCheckpoints {
  public:
   // In `folder`, which may keep nothing. All of these outlive the object.
-  RunCheckpoints(const RunFolder& folder, Model::State& state, const Dataset& data, const BatchOrder& order, const FitOptions& options);
+  RunCheckpoints(const RunFolder& folder, CompiledModel& state, const Dataset& data, const BatchOrder& order, const FitOptions& options);
 
   // Writes where the run stands, with the session's tensors, as one file.
   void write(const Position& at, const std::filesystem::path& path);
@@ -56,7 +56,7 @@ class RunCheckpoints {
   void join();
 
   const RunFolder& folder_;
-  Model::State& s_;
+  CompiledModel& s_;
   const Dataset& data_;
   const BatchOrder& order_;
   const FitOptions& o_;

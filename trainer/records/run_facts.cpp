@@ -77,12 +77,13 @@ std::string not_of_plateau(const Waiting& w, const Schedule& s, std::int64_t epo
 
 }  // namespace
 
-std::vector<RunFact> run_facts(const Model::State& s, const FitOptions& o, const BatchOrder& order, const std::string& templates,
+// A row a fact.
+std::vector<RunFact> run_facts(const CompiledModel& s, const FitOptions& o, const BatchOrder& order, const std::string& templates,
                                const std::string& data) {
   const CompileOptions& plan = s.options.plan;
   const OptimizerOptions& by = plan.optimizer;
   Json::Object files, forms;
-  for (const auto& [path, file] : s.others)
+  for (const auto& [path, file] : s.source.other_files())
     if (plan.loss.name.find(path) != std::string::npos || path == s.options.teacher) files.emplace_back(path, file.fingerprint());
   for (const auto& [name, form] : plan.loss.label_forms)
     forms.emplace_back(name, Json::Object{{"dense", form.dense}, {"class_axis", maybe(form.class_axis)}});

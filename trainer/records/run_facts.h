@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "trainer/compiled_model.h"
 #include "trainer/feed/loader.h"
-#include "trainer/model_state.h"
 #include "trainer/records/position.h"
 
 namespace tandem {
@@ -25,7 +25,7 @@ struct RunFact {
 };
 
 // `templates`, `data`: fingerprints.
-std::vector<RunFact> run_facts(const Model::State& state, const FitOptions& options, const BatchOrder& order, const std::string& templates,
+std::vector<RunFact> run_facts(const CompiledModel& state, const FitOptions& options, const BatchOrder& order, const std::string& templates,
                                const std::string& data);
 Json json_of(const std::vector<RunFact>& facts);
 

@@ -50,6 +50,7 @@ struct Problem {
   std::int64_t offset, guarded;
   std::uint32_t layer;
   std::int64_t inner;                     // rows of B that are one sample
+  std::int64_t heads, head;               // of a part of the heads: all there are, and its first; random numbers are counted by them
   std::size_t mask_at;                    // the operand; random numbers stand behind it
   bool boolean = false;
   std::array<std::int64_t, 3> mask{};     // strides of [B,H,S]; 0 where it is repeated
@@ -70,6 +71,8 @@ struct Problem {
         guarded(r.attributes->integer("guarded", 0)),
         layer(static_cast<std::uint32_t>(r.attributes->integer("layer", 0))),
         inner(r.attributes->integer("inner", 1)),
+        heads(r.attributes->has("part") ? r.attributes->ints("part")[2] : H),
+        head(r.attributes->has("part") ? r.attributes->ints("part")[1] : 0),
         mask_at(masked_by) {
     if (r.inputs.size() <= mask_at || !r.inputs[mask_at].present()) return;
     boolean = r.inputs[mask_at].dtype == DType::boolean;
@@ -207,7 +210,7 @@ class Scores {
     const auto seed = static_cast<std::uint64_t>(random[0]), step = static_cast<std::uint64_t>(random[1]);
     state_ = {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ p.layer},
               {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}};
-    first_ = random[2] * p.inner * p.H * p.S * p.T;
+    first_ = (random[2] * p.inner * p.heads + p.head) * p.S * p.T;
     dropped_ = true;
   }
   // Of query i and the keys from j on, `count` of them there.
@@ -226,7 +229,7 @@ class Scores {
         r.bias = reinterpret_cast<const T*>(mask_) + at;
     }
     if (dropped_) {
-      table_.philox_run(words_, first_ + ((b * p_.H + h) * p_.S + i) * p_.T + j, r.width, state_);
+      table_.philox_run(words_, first_ + ((b * p_.heads + h) * p_.S + i) * p_.T + j, r.width, state_);
       r.words = words_;
       r.threshold = static_cast<std::uint32_t>(std::min(p_.ratio * 0x1p32, 0xffffffffp0));
       r.kept = static_cast<T>(1 / (1 - p_.ratio));

@@ -97,6 +97,7 @@ void write_sums(const Problem& p, Range outputs, Range inputs, const float* sums
                    sums + (tap * rows + (i - inputs.begin) * lanes) * row + (o - outputs.begin) * lanes, row, p.order);
 }
 
+// One function: five nested loops around one product, each of which sets what is its own of the block.
 void run_part(const Problem& p, int part, const Memory& m) {
   constexpr std::uint32_t ones = 0x3f803f80;
   const vector::Dots& dots = *dot_products();

@@ -1,5 +1,5 @@
-// DropoutTraining(x, random, samples?) {ratio, layer, axis?, outer?, inner?} → y: which random word an element takes does not depend on
-// the layout, so that the gradient drops what was dropped.
+// DropoutTraining(x, random, samples?) {ratio, layer, axis?, outer?, inner?, part?} → y: which random word an element takes does not
+// depend on the layout, so that the gradient drops what was dropped.
 #include "kernels/cpu/native/native.h"
 #include "kernels/cpu/native/stored.h"
 #include "kernels/sample_runs.h"
@@ -95,8 +95,8 @@ Descriptions describe_dropout_training(const KernelRequest& request) {
             const std::int64_t begin = c * chunk, count = std::min(chunk, n - begin);
             if (!runs.consecutive()) {
               for (std::int64_t i = 0; i < count;) {
-                const std::int64_t run = (begin + i) / runs.inside, at = (begin + i) % runs.inside,
-                                   length = std::min(count - i, runs.inside - at);
+                const std::int64_t whole = runs.of_whole(begin + i), run = whole / runs.inside, at = whole % runs.inside,
+                                   length = std::min({count - i, runs.inside - at, runs.left_of_run(begin + i)});
                 table.philox_run(words + i, (first + run % runs.samples) * runs.sample() + run / runs.samples * runs.inside + at, length,
                                  state);
                 i += length;

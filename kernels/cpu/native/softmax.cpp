@@ -7,11 +7,11 @@
 namespace tandem::native {
 namespace {
 
-// A row whose elements lie side by side.
+// A row whose elements lie side by side; y may be x.
 template <class T>
 void softmax_row(const vector::Reductions<T>& v, const T* x, T* y, std::int64_t n, bool log) {
   T top, sum;
-  v.exponentials(x, y, n, &top, &sum);
+  v.exponentials(x, log ? nullptr : y, n, &top, &sum);
   if (log)
     v.shift(x, y, n, top, std::log(sum));
   else
@@ -32,6 +32,7 @@ Descriptions describe_softmax(const KernelRequest& request) {
   const std::int64_t blocks = (inner + columns - 1) / columns, groups = inner == 0 ? 0 : lines / inner * blocks;
   const int parts = threads_for(lines * size, request.options.threads, 1024);
   KernelDescription d = dense_description(request, log ? "native.log_softmax" : "native.softmax");
+  if (inner == 1 || !log) d.in_place = {{0, 0}};
   visit_float(x.dtype, [&]<class T>() {
     const vector::Reductions<T>& v = *vector_table().of<T>().reductions;
     d.make = make_kernel([=, &v](const Memory& m) {

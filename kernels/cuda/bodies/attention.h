@@ -22,6 +22,7 @@ struct AttentionProblem {
   std::int32_t offset, guarded;
   std::uint32_t threshold, layer;
   std::int32_t inner;                     // rows of B that are one sample
+  std::int32_t heads, head;               // of a part of the heads: all there are, and its first; random numbers are counted by them
   bool causal, wide_d, wide_v;            // wide: rows of D (V) elements are read 16 bytes at a time
   std::int64_t mask_sample, mask_head, mask_row;
   const std::uint8_t* keep;               // one of these or none
@@ -42,7 +43,7 @@ struct HeadScores {
   TANDEM_DEVICE HeadScores(const AttentionProblem& problem, std::int64_t b, std::int64_t h)
       : p(problem), mask(b * p.mask_sample + h * p.mask_head), first(0), step{}, key{} {
     if (!p.random) return;
-    first = ((p.random[2] * p.inner + b) * p.H + h) * p.S * p.T;
+    first = ((p.random[2] * p.inner + b) * p.heads + p.head + h) * p.S * p.T;
     const auto seed = static_cast<std::uint64_t>(p.random[0]), number = static_cast<std::uint64_t>(p.random[1]);
     step[0] = static_cast<std::uint32_t>(number);
     step[1] = static_cast<std::uint32_t>(number >> 32);
@@ -104,6 +105,7 @@ struct AttentionBody {
   float* correction;  // of e^(s − log_sum); may be null
   HeadRows q_at, k_at, v_at, y_at;
 
+  // One function: sums, scores and maxima stay in registers from the first key to the last.
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     constexpr int length = width + row_padding<T>, score_length = keys + row_padding<T>, score_tiles = keys / 8, tiles = width / 8;
@@ -221,6 +223,7 @@ struct AttentionGradientBody {
   T *first_gradient, *second_gradient;  // dq and null, or dk and dv
   HeadRows q_at, k_at, v_at, dy_at, first_at, second_at;
 
+  // One function: both sums stay in registers from the first tile to the last.
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     constexpr int length = width + row_padding<T>, score_length = columns + row_padding<T>, score_tiles = columns / 8, tiles = width / 8;

@@ -150,6 +150,20 @@ struct NormInputChannel {
   }
 };
 
+// f(k, x − mean, dy) of the pack at `at`, whose channels these are.
+template <class T, int width, class F>
+TANDEM_DEVICE void see_pack(const NormInput<T>& in, const NormInputChannel<T> (&channel)[width], std::int64_t at, F&& f) {
+  const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
+  Pack<T, width> y{}, other{};
+  if (in.y) y = read_pack<width>(in.y, at);
+  if (in.other) other = read_pack<width>(in.other, at);
+  for (int k = 0; k < width; ++k) {
+    Compute<T> centred, gradient;
+    channel[k].see(in, x.v[k], dy.v[k], y.v[k], other.v[k], centred, gradient);
+    f(k, centred, gradient);
+  }
+}
+
 // partial[sample, split][0][c] = Σ dy · x̂, partial[sample, split][1][c] = Σ dy; daddend = dy.
 template <class T, int width>
 struct NormSumsBody {
@@ -171,17 +185,12 @@ struct NormSumsBody {
     std::int64_t at = p.first;
     TANDEM_UNROLL(unroll 2)
     for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
-      const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
-      Pack<T, width> y{}, other{}, masked;
-      if (in.y) y = read_pack<width>(in.y, at);
-      if (in.other) other = read_pack<width>(in.other, at);
-      for (int k = 0; k < width; ++k) {
-        C centred, gradient;
-        channel[k].see(in, x.v[k], dy.v[k], y.v[k], other.v[k], centred, gradient);
+      Pack<T, width> masked;
+      see_pack(in, channel, at, [&](int k, C centred, C gradient) {
         sums[k] += gradient * centred;
         sums[width + k] += gradient;
         masked.v[k] = store<T>(gradient);
-      }
+      });
       if (daddend) write_pack(daddend, at, masked);
     }
     for (int k = 0; k < width; ++k) sums[k] *= channel[k].inverse;
@@ -223,15 +232,10 @@ struct NormGradientBody {
     std::int64_t at = p.first;
     TANDEM_UNROLL(unroll 2)
     for (std::int64_t r = 0; r < p.rows; ++r, at += p.step) {
-      const Pack<T, width> x = read_pack<width>(in.x, at), dy = read_pack<width>(in.dy, at);
-      Pack<T, width> y{}, other{}, result;
-      if (in.y) y = read_pack<width>(in.y, at);
-      if (in.other) other = read_pack<width>(in.other, at);
-      for (int k = 0; k < width; ++k) {
-        C centred, gradient;
-        channel[k].see(in, x.v[k], dy.v[k], y.v[k], other.v[k], centred, gradient);
+      Pack<T, width> result;
+      see_pack(in, channel, at, [&](int k, C centred, C gradient) {
         result.v[k] = store<T>(channel[k].factor * gradient - level[k] - centred * slope[k]);
-      }
+      });
       write_pack(dx, at, result);
     }
   }

@@ -14,6 +14,7 @@ struct DropoutRule {
   std::uint32_t threshold, layer;
   double scale;
   bool counted;
+  std::int64_t run, stride, begin;  // of a part of an axis
 
   template <class T>
   TANDEM_DEVICE T apply(T x, std::uint32_t word) const {
@@ -39,6 +40,7 @@ struct DropoutDraws {
   // Of the element that is number i in row-major order.
   TANDEM_DEVICE std::uint64_t number(std::int64_t i) const {
     if constexpr (!runs) return static_cast<std::uint64_t>(first * rule.inside + i);
+    i = i / rule.run * rule.stride + rule.begin + i % rule.run;
     const std::int64_t run = i / rule.inside;
     return static_cast<std::uint64_t>((first + run % rule.samples) * rule.outside * rule.inside + run / rule.samples * rule.inside +
                                       i % rule.inside);

@@ -10,35 +10,7 @@ TANDEM_DEVICE std::int64_t read_index(const void* indices, bool wide, std::int64
   return wide ? static_cast<const std::int64_t*>(indices)[i] : static_cast<const std::int32_t*>(indices)[i];
 }
 
-// y[outer, k, inner] = x[outer, indices[k], inner], all row-major, in packs.
-template <class Unit, int width>
-struct GatherBody {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  const Unit* x;
-  const void* indices;
-  Unit* y;
-  Unit invalid;
-  bool wide;  // int64 indices, else int32
-  std::int64_t axis, count, inner, packs;  // inner: packs of a row
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    for (std::int64_t i = t.block() * threads + t.thread(); i < packs; i += t.blocks() * threads) {
-      const std::int64_t row = i / inner, c = i - row * inner, outer = row / count;
-      std::int64_t index = read_index(indices, wide, row - outer * count);
-      if (index < 0) index += axis;
-      Pack<Unit, width> pack;
-      if (index >= 0 && index < axis)
-        pack = read_pack<width>(x, (outer * axis + index) * inner + c);
-      else
-        for (Unit& u : pack.v) u = invalid;
-      write_pack(y, i, pack);
-    }
-  }
-};
-
-// The rows that indices along an axis pick from.
+// The rows that indices along an axis pick from; -1: none.
 struct IndexRows {
   const void* indices;
   bool wide;  // int64 indices, else int32
@@ -47,6 +19,32 @@ struct IndexRows {
     std::int64_t index = read_index(indices, wide, i);
     if (index < 0) index += axis;
     return index >= 0 && index < axis ? index : -1;
+  }
+};
+
+// y[outer, k, inner] = x[outer, indices[k], inner], all row-major, in packs.
+template <class Unit, int width>
+struct GatherBody {
+  static constexpr int threads = 256;
+  static constexpr bool cooperative = false;
+  const Unit* x;
+  IndexRows indices;
+  Unit* y;
+  Unit invalid;
+  std::int64_t count, inner, packs;  // inner: packs of a row
+
+  template <class Thread>
+  TANDEM_DEVICE void operator()(const Thread& t) const {
+    for (std::int64_t i = t.block() * threads + t.thread(); i < packs; i += t.blocks() * threads) {
+      const std::int64_t row = i / inner, c = i - row * inner, outer = row / count;
+      const std::int64_t index = indices.row(row - outer * count);
+      Pack<Unit, width> pack;
+      if (index >= 0)
+        pack = read_pack<width>(x, (outer * indices.axis + index) * inner + c);
+      else
+        for (Unit& u : pack.v) u = invalid;
+      write_pack(y, i, pack);
+    }
   }
 };
 
@@ -158,19 +156,17 @@ struct GatherElementsBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   const Unit* x;
-  const void* indices;
+  IndexRows indices;
   Unit* y;
   Unit invalid;
-  bool wide;  // int64 indices, else int32
-  std::int64_t axis, count, inner, elements;  // count of indices along the axis
+  std::int64_t count, inner, elements;  // count of indices along the axis
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
       const std::int64_t c = i % inner, outer = i / inner / count;
-      std::int64_t index = read_index(indices, wide, i);
-      if (index < 0) index += axis;
-      y[i] = index >= 0 && index < axis ? x[(outer * axis + index) * inner + c] : invalid;
+      const std::int64_t index = indices.row(i);
+      y[i] = index >= 0 ? x[(outer * indices.axis + index) * inner + c] : invalid;
     }
   }
 };
@@ -182,30 +178,23 @@ struct GatherElementsBackwardBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = false;
   const T* dy;
-  const void* indices;
+  IndexRows indices;
   T* dx;
-  bool wide;
-  std::int64_t axis, count, inner, elements;  // of dy
+  std::int64_t count, inner, elements;  // of dy
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     for (std::int64_t i = t.block() * threads + t.thread(); i < elements; i += t.blocks() * threads) {
       const std::int64_t c = i % inner, outer = i / inner / count, begin = outer * count * inner + c, end = begin + count * inner;
-      const std::int64_t own = at(i);
+      const std::int64_t own = indices.row(i);
       std::int64_t before = i - inner;
-      while (before >= begin && at(before) != own) before -= inner;
-      if (before >= begin || own < 0 || own >= axis) continue;
+      while (before >= begin && indices.row(before) != own) before -= inner;
+      if (before >= begin || own < 0) continue;
       Compute<T> sum = 0;
       for (std::int64_t k = i; k < end; k += inner)
-        if (at(k) == own) sum += load(dy[k]);
-      dx[(outer * axis + own) * inner + c] = store<T>(sum);
+        if (indices.row(k) == own) sum += load(dy[k]);
+      dx[(outer * indices.axis + own) * inner + c] = store<T>(sum);
     }
-  }
-
- private:
-  TANDEM_DEVICE std::int64_t at(std::int64_t k) const {
-    const std::int64_t index = read_index(indices, wide, k);
-    return index < 0 ? index + axis : index;
   }
 };
 

@@ -29,7 +29,8 @@ struct StepTile {
   static_assert(k_warps == 1 || k_warps * gates * rows * units <= (rows + gates * units) * stride,
                 "the parts of sums lie where the operands lay");
 
-  // f(sample, unit, sums): of the tile whose first these are, a thread's part of the samples below B and the units below H.
+  // f(sample, unit, sums): of the tile whose first these are, a thread's part of the samples below B and the units below H. One function:
+  // what is fetched for the next terms and the sums stay in registers.
   template <class Thread, class F>
   TANDEM_DEVICE static void each(const Thread& t, const StepProduct& p, int direction, int first_row, int first_unit, int B, int H, F&& f) {
     float* const memory = t.template shared<float, (rows + gates * units) * stride, 0>();

@@ -144,6 +144,7 @@ struct RowGradientBody {
     write_pack(dx, at, result);
   }
 
+  // One function: what the columns sum up stays in registers from the first row to the last.
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const auto add = [](C a, C b) { return a + b; };

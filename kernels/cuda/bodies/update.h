@@ -220,7 +220,7 @@ struct UpdateBody {
   }
 
  private:
-  // The new weight; the element's states are moved on.
+  // The new weight; the element's states are moved on. A table: a case for each optimizer.
   TANDEM_DEVICE T update(const UpdateTensor<T>& a, const StepScalars& s, T w, T g, T (&state)[slots_of_update], T rate) const {
     const UpdateRule& n = table.rule;
     const T decay = static_cast<T>(n.weight_decay), epsilon = static_cast<T>(n.epsilon), momentum = static_cast<T>(n.momentum);

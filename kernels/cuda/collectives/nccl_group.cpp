@@ -1,153 +1,68 @@
-// All-reduces by NCCL. While a rank waits it looks after the others: one that fails or is lost ends the wait of all.
+// Exchanges by NCCL: communicators of all ranks and of those that exchange among themselves.
 #include "kernels/cuda/collectives/nccl_group.h"
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
-
-#include <chrono>
-#include <condition_variable>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <future>
-#include <mutex>
-#include <thread>
+#include <numeric>
 
 #include "kernels/cuda/check.h"
-#include "kernels/meeting.h"
+#include "kernels/cuda/collectives/nccl_state.h"
 #include "ranks/world.h"
 
 namespace tandem::cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr auto watch_interval = std::chrono::milliseconds(200);
-constexpr auto poll_interval = std::chrono::microseconds(50);
-constexpr auto poll_awake = std::chrono::microseconds(20);  // what queueing a sum takes; joining takes longer
-constexpr double most_seconds_to_leave = 10;
-
-Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count)); }
-
-ncclDataType_t nccl_type(DType dtype) {
-  switch (dtype) {
-    case DType::float32: return ncclFloat32;
-    case DType::float64: return ncclFloat64;
-    case DType::float16: return ncclFloat16;
-    case DType::bfloat16: return ncclBfloat16;
-    default: fail(ExitCode::communication, "all-reduce of ", dtype, ": expected a floating-point type");
-  }
-}
-
-// One rank of this process, and how far its newest all-reduce has come.
-struct Rank {
-  ncclComm_t comm = nullptr;
-  cudaEvent_t newest = nullptr;
-  int device = 0;
-  std::uint64_t queued = 0;
-  bool pending = false;
-  Clock::time_point since;
-  int steps = 0;  // under way: the recorded sums of one are watched as a whole
-  Clock::time_point step_since;
-};
-
-class NcclGroup final : public CollectiveGroup {
+class NcclExchange final : public Kernel {
  public:
-  explicit NcclGroup(const GroupSpec& spec);
-  ~NcclGroup() override;
-  NcclGroup(const NcclGroup&) = delete;
-  NcclGroup& operator=(const NcclGroup&) = delete;
-
-  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override;
-  void abort(const std::string& reason) override { stop(reason, true); }
-  // Several recorded ranks of one process could wait for each other: NCCL wants a process for each.
-  bool captures() const override { return ranks_.size() == 1; }
-  bool registers() const override { return true; }
-  void meet(int rank) override { meeting_.meet(rank - first_rank_); }
-  void begin_step(int rank) override;
-  void end_step(int rank) override;
-  // Null where NCCL cannot: the sum then goes through buffers of its own.
-  void* register_buffer(std::size_t local, void* buffer, std::size_t bytes);
-  void unregister_buffer(std::size_t local, void* registration);
-  void queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, ncclRedOp_t fold, cudaStream_t stream);
-
- private:
-  // Calls NCCL, unless the group has stopped: an aborted communicator is no more.
-  template <class Call>
-  ncclResult_t call_nccl(const Call& call);
-  ncclResult_t join(const GroupSpec& spec, const ncclUniqueId& id, int ranks);
-  // Waits while NCCL works on a call of its own; fails with its reason.
-  void settle(ncclComm_t comm, ncclResult_t status, std::string_view what);
-  void leave();
-  // From now on every call fails with the reason; the watcher ends what waits on the GPU.
-  void stop(const std::string& reason, bool tell);
-  void abort_all();
-  void watch();
-  std::string who_is_late() const;
-  std::string reason_of_delay(std::unique_lock<std::mutex>& hold);
-
-  double timeout_;
-  int first_rank_, all_ranks_;
-  std::vector<Rank> ranks_;
-  World* const world_;  // the other processes, or null
-  mutable std::mutex lock_;
-  std::condition_variable wake_;
-  Meeting meeting_;  // of this process's ranks
-  std::string stopped_;
-  bool ending_ = false;
-  std::thread watcher_;
-};
-
-class NcclAllReduce final : public Kernel {
- public:
-  NcclAllReduce(NcclGroup& group, std::size_t local, const ExchangeSpec& spec)
-      : group_(group),
-        local_(local),
-        elements_(spec.elements),
-        bytes_(static_cast<std::size_t>(spec.elements) * size_of(spec.dtype)),
-        type_(nccl_type(spec.dtype)),
-        fold_(spec.kind == ExchangeKind::all_max ? ncclMax : ncclSum) {}
-  ~NcclAllReduce() override {
-    if (registration_) group_.unregister_buffer(local_, registration_);
+  NcclExchange(NcclGroup& group, std::size_t local, std::size_t communicator, const ExchangeSpec& spec, std::vector<NcclCall> calls)
+      : group_(group), local_(local), communicator_(communicator), spec_(spec), calls_(std::move(calls)) {}
+  ~NcclExchange() override {
+    if (registration_) group_.unregister_buffer(local_, communicator_, registration_);
   }
-  NcclAllReduce(const NcclAllReduce&) = delete;
-  NcclAllReduce& operator=(const NcclAllReduce&) = delete;
-  void bind(std::span<std::byte* const>, std::span<std::byte* const> outputs, std::byte*) override {
-    buffer_ = outputs[0];
-    registration_ = group_.register_buffer(local_, buffer_, bytes_);
+  NcclExchange(const NcclExchange&) = delete;
+  NcclExchange& operator=(const NcclExchange&) = delete;
+  void bind(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::byte*) override {
+    gives_ = inputs.empty() ? nullptr : inputs[0];
+    gets_ = outputs.empty() ? nullptr : outputs[0];
+    if (is_in_place(spec_.kind))
+      registration_ =
+          group_.register_buffer(local_, communicator_, gets_, static_cast<std::size_t>(spec_.elements) * size_of(spec_.dtype));
   }
-  void run(StreamHandle stream) override {
-    group_.queue(local_, buffer_, elements_, type_, fold_, static_cast<cudaStream_t>(stream.native));
+  void run(StreamHandle handle) override {
+    if (calls_.empty()) return;
+    auto* const stream = static_cast<cudaStream_t>(handle.native);
+    group_.queue(local_, communicator_, spec_.kind, stream,
+                 [&](ncclComm_t comm) { return tandem::cuda::queue(calls_, spec_, gives_, gets_, comm, stream); });
   }
 
  private:
   NcclGroup& group_;
-  std::size_t local_;
-  std::int64_t elements_;
-  std::size_t bytes_;
-  ncclDataType_t type_;
-  ncclRedOp_t fold_;
-  std::byte* buffer_ = nullptr;
+  const std::size_t local_, communicator_;
+  const ExchangeSpec spec_;
+  const std::vector<NcclCall> calls_;
+  const std::byte* gives_ = nullptr;
+  std::byte* gets_ = nullptr;
   void* registration_ = nullptr;
 };
 
-NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), first_rank_(spec.first_rank), all_ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))), ranks_(spec.devices.size()), world_(spec.world),
+}  // namespace
+
+NcclGroup::NcclGroup(const GroupSpec& spec)
+    : timeout_(spec.timeout_seconds),
+      first_rank_(spec.first_rank),
+      all_ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))),
+      ranks_(spec.devices.size()),
+      world_(spec.world),
       meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds) {
   // In-switch sums (NVLS) differ in rounding from call to call. NCCL reads this before its first group.
   if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
-  ncclUniqueId id{};
-  if (spec.first_rank == 0) {
-    if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess)
-      fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
-  }
-  if (world_) {
-    const std::string bytes = world_->broadcast({id.internal, sizeof id.internal});
-    if (bytes.size() != sizeof id)
-      fail(ExitCode::communication, "NCCL: rank 0 sent an id of ", bytes.size(), " bytes, expected ", sizeof id);
-    std::memcpy(&id, bytes.data(), sizeof id);
-  }
-  // In a thread of its own: to set the caller's device back would put a context on device 0 for every process.
-  const ncclResult_t status = std::async(std::launch::async, [&] { return join(spec, id, all_ranks_); }).get();
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].device = spec.devices[i];
+  std::vector<int> all(static_cast<std::size_t>(all_ranks_));
+  std::iota(all.begin(), all.end(), 0);
   try {
-    for (const Rank& r : ranks_) settle(r.comm, status, "join the group");
+    join(std::move(all), make_ids(1)[0]);
   } catch (...) {  // nobody watches yet, and nothing was recorded
     abort_all();
     throw;
@@ -156,17 +71,54 @@ NcclGroup::NcclGroup(const GroupSpec& spec) : timeout_(spec.timeout_seconds), fi
   if (world_) world_->on_stop([this](const std::string& reason) { stop(reason, false); });
 }
 
-ncclResult_t NcclGroup::join(const GroupSpec& spec, const ncclUniqueId& id, int ranks) {
+// Rank 0 makes them for all.
+std::vector<ncclUniqueId> NcclGroup::make_ids(std::size_t count) {
+  std::vector<ncclUniqueId> ids(count);
+  for (ncclUniqueId& id : ids)
+    if (first_rank_ == 0)
+      if (const ncclResult_t status = ncclGetUniqueId(&id); status != ncclSuccess)
+        fail(ExitCode::communication, "NCCL: make an id: ", ncclGetErrorString(status));
+  if (!world_) return ids;
+  const std::size_t size = count * sizeof(ncclUniqueId);
+  const std::string bytes = world_->broadcast({reinterpret_cast<const char*>(ids.data()), size});
+  if (bytes.size() != size)
+    fail(ExitCode::communication, "NCCL: rank 0 sent ids of ", bytes.size(), " bytes, expected ", size);
+  std::memcpy(ids.data(), bytes.data(), size);
+  return ids;
+}
+
+// One more communicator. Every process calls it alike, whether ranks of it are members or not.
+void NcclGroup::join(std::vector<int> members, const ncclUniqueId& id) {
+  std::size_t added = 0;
+  {
+    const std::scoped_lock hold(lock_);
+    added = communicators_.size();
+    communicators_.push_back(std::move(members));
+    for (Rank& r : ranks_) r.ends.emplace_back();
+  }
+  // In a thread of its own: to set the caller's device back would put a context on device 0 for every process.
+  const ncclResult_t status = std::async(std::launch::async, [&] { return init(added, id); }).get();
+  for (const Rank& r : ranks_)
+    if (r.ends[added].comm) settle(r.ends[added].comm, status, "join the group");
+}
+
+ncclResult_t NcclGroup::init(std::size_t communicator, const ncclUniqueId& id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // so that a missing rank can be waited for no longer than the timeout
+  const std::vector<int>& members = communicators_[communicator];
+  std::vector<End> ends(ranks_.size());
   ncclGroupStart();
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    ranks_[i].device = spec.devices[i];
-    check(cudaSetDevice(spec.devices[i]), "select a device");
-    check(cudaEventCreateWithFlags(&ranks_[i].newest, cudaEventDisableTiming), "create an event");
-    ncclCommInitRankConfig(&ranks_[i].comm, ranks, id, spec.first_rank + static_cast<int>(i), &config);
+    const auto member = std::ranges::find(members, first_rank_ + static_cast<int>(i));
+    if (member == members.end()) continue;
+    check(cudaSetDevice(ranks_[i].device), "select a device");
+    check(cudaEventCreateWithFlags(&ends[i].newest, cudaEventDisableTiming), "create an event");
+    ncclCommInitRankConfig(&ends[i].comm, static_cast<int>(members.size()), id, static_cast<int>(member - members.begin()), &config);
   }
-  return ncclGroupEnd();
+  const ncclResult_t status = ncclGroupEnd();
+  const std::scoped_lock hold(lock_);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].ends[communicator] = ends[i];
+  return status;
 }
 
 NcclGroup::~NcclGroup() {
@@ -178,170 +130,64 @@ NcclGroup::~NcclGroup() {
   }
   if (watcher_.joinable()) watcher_.join();
   if (stopped_.empty()) leave();
-  for (const Rank& r : ranks_)
-    if (r.newest) cudaEventDestroy(r.newest);
+  for_each_end([](const End& e) { cudaEventDestroy(e.newest); });
 }
 
-// NCCL refuses to destroy a communicator that is still finalized; a rank that is gone must not keep this one.
-void NcclGroup::leave() {
-  for (const Rank& r : ranks_) ncclCommFinalize(r.comm);
-  const Clock::time_point end = Clock::now() + seconds(std::min(timeout_, most_seconds_to_leave));
-  for (const Rank& r : ranks_) {
-    ncclResult_t state = ncclInProgress;
-    while (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state == ncclInProgress && Clock::now() < end)
-      std::this_thread::sleep_for(poll_interval);
-    state == ncclSuccess ? ncclCommDestroy(r.comm) : ncclCommAbort(r.comm);
-  }
+std::size_t NcclGroup::communicator_of(const ExchangeSpec& spec) const {
+  if (uses_all(spec, all_ranks_)) return 0;
+  return static_cast<std::size_t>(std::ranges::find(communicators_, spec.members) - communicators_.begin());
 }
 
-template <class Call>
-ncclResult_t NcclGroup::call_nccl(const Call& call) {
-  const std::scoped_lock hold(lock_);
-  if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
-  return call();
-}
-
-void NcclGroup::settle(ncclComm_t comm, ncclResult_t status, std::string_view what) {
-  const Clock::time_point begun = Clock::now(), end = begun + seconds(timeout_);
-  while (status == ncclInProgress) {
-    const Clock::time_point now = Clock::now();
-    if (now > end) {
-      const std::string reason = concat("NCCL: ", what, ": other ranks did not come within ", timeout_, " s");
-      stop(reason, true);
-      fail(ExitCode::communication, reason);
-    }
-    if (const ncclResult_t asked = call_nccl([&] { return ncclCommGetAsyncError(comm, &status); }); asked != ncclSuccess) status = asked;
-    if (status == ncclInProgress && now > begun + poll_awake) std::this_thread::sleep_for(poll_interval);
-  }
-  if (status == ncclSuccess) return;
-  std::string reason = concat("NCCL: ", what, ": ", ncclGetErrorString(status));
-  call_nccl([&] { return reason += concat(" (", ncclGetLastError(comm), ")"), ncclSuccess; });
-  stop(reason, true);
-  fail(ExitCode::communication, reason);
+// Exchanges among some ranks need a communicator of their own.
+void NcclGroup::connect(std::span<const ExchangeSpec> exchanges) {
+  std::vector<std::vector<int>> added;
+  for (const ExchangeSpec& spec : exchanges)
+    if (communicator_of(spec) == communicators_.size() && std::ranges::find(added, spec.members) == added.end())
+      added.push_back(spec.members);
+  if (added.empty()) return;
+  const std::vector<ncclUniqueId> ids = make_ids(added.size());
+  for (std::size_t i = 0; i < added.size(); ++i) join(std::move(added[i]), ids[i]);
 }
 
 std::unique_ptr<Kernel> NcclGroup::make(const ExchangeSpec& spec, int rank) {
-  check_sums_over_all(spec, all_ranks_, "a group of GPUs");
   const int local = rank - first_rank_;
-  if (local < 0 || local >= static_cast<int>(ranks_.size())) fail(ExitCode::communication, "rank ", rank, " is not of this process");
-  return std::make_unique<NcclAllReduce>(*this, static_cast<std::size_t>(local), spec);
+  const auto self = std::ranges::find(spec.members, rank);
+  if (local < 0 || local >= static_cast<int>(ranks_.size()) || self == spec.members.end())
+    fail(ExitCode::communication, name_of(spec.kind), ": rank ", rank, " is no member of this process");
+  const std::size_t communicator = communicator_of(spec);
+  if (communicator == communicators_.size())
+    fail(ExitCode::communication, name_of(spec.kind), " among ", spec.members.size(), " GPUs that are not connected");
+  return std::make_unique<NcclExchange>(*this, static_cast<std::size_t>(local), communicator, spec,
+                                        nccl_calls(spec, static_cast<std::size_t>(self - spec.members.begin()), all_ranks_));
 }
 
-void NcclGroup::queue(std::size_t local, void* buffer, std::int64_t elements, ncclDataType_t type, ncclRedOp_t fold, cudaStream_t stream) {
-  Rank& r = ranks_[local];
-  settle(r.comm, call_nccl([&] { return ncclAllReduce(buffer, buffer, static_cast<std::size_t>(elements), type, fold, r.comm, stream); }),
-         "all-reduce");
-  // A captured all-reduce runs later, and is watched by who replays it.
+void NcclGroup::queue(std::size_t local, std::size_t communicator, ExchangeKind kind, cudaStream_t stream,
+                      const std::function<ncclResult_t(ncclComm_t)>& call) {
+  End& e = ranks_[local].ends[communicator];
+  settle(e.comm, call_nccl([&] { return call(e.comm); }), name_of(kind));
+  // A captured exchange runs later, and is watched by who replays it.
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &capturing), "ask whether a stream is captured");
   if (capturing != cudaStreamCaptureStatusNone) return;
   if (world_) world_->count_call();
   const std::scoped_lock hold(lock_);
-  check(cudaEventRecord(r.newest, stream), "record an event");
-  ++r.queued;
-  r.pending = true;
-  r.since = Clock::now();
+  check(cudaEventRecord(e.newest, stream), "record an event");
+  ++e.queued;
+  e.pending = true;
+  e.since = Clock::now();
 }
 
-void* NcclGroup::register_buffer(std::size_t local, void* buffer, std::size_t bytes) {
+void* NcclGroup::register_buffer(std::size_t local, std::size_t communicator, void* buffer, std::size_t bytes) {
   const std::scoped_lock hold(lock_);
   void* registration = nullptr;
-  return stopped_.empty() && ncclCommRegister(ranks_[local].comm, buffer, bytes, &registration) == ncclSuccess ? registration : nullptr;
+  const ncclComm_t comm = ranks_[local].ends[communicator].comm;
+  return stopped_.empty() && ncclCommRegister(comm, buffer, bytes, &registration) == ncclSuccess ? registration : nullptr;
 }
 
-void NcclGroup::unregister_buffer(std::size_t local, void* registration) {
-  const std::scoped_lock hold(lock_);
-  if (stopped_.empty()) ncclCommDeregister(ranks_[local].comm, registration);  // an aborted group has let go of it
+void NcclGroup::unregister_buffer(std::size_t local, std::size_t communicator, void* registration) {
+  const std::scoped_lock hold(lock_);  // an aborted group has let go of it
+  if (stopped_.empty()) ncclCommDeregister(ranks_[local].ends[communicator].comm, registration);
 }
-
-// Recorded sums must not be started with communicators that are no more.
-void NcclGroup::begin_step(int rank) {
-  if (world_) world_->count_call();
-  const std::scoped_lock hold(lock_);
-  if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
-  Rank& r = ranks_[static_cast<std::size_t>(rank - first_rank_)];
-  if (r.steps++ == 0) r.step_since = Clock::now();
-}
-
-void NcclGroup::end_step(int rank) {
-  const std::scoped_lock hold(lock_);
-  Rank& r = ranks_[static_cast<std::size_t>(rank - first_rank_)];
-  --r.steps;
-  r.step_since = Clock::now();
-  if (!stopped_.empty()) fail(ExitCode::communication, stopped_);
-}
-
-// The ranks of this process that queued fewer all-reduces than others; else, it is one of another process.
-std::string NcclGroup::who_is_late() const {
-  std::uint64_t most = 0;
-  for (const Rank& r : ranks_) most = std::max(most, r.queued);
-  std::string late;
-  for (std::size_t i = 0; i < ranks_.size(); ++i)
-    if (ranks_[i].queued < most) late += concat(late.empty() ? "" : ", ", first_rank_ + static_cast<int>(i));
-  return late.empty() ? "none of this process" : concat("rank ", late);
-}
-
-void NcclGroup::watch() {
-  cudaSetDevice(ranks_.front().device);  // else this thread's would be device 0
-  std::unique_lock hold(lock_);
-  while (!wake_.wait_for(hold, watch_interval, [&] { return ending_ || !stopped_.empty(); })) {
-    std::string reason;
-    bool late = false;
-    for (std::size_t i = 0; i < ranks_.size() && reason.empty(); ++i) {
-      Rank& r = ranks_[i];
-      ncclResult_t state = ncclSuccess;
-      if (ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state != ncclSuccess && state != ncclInProgress)
-        reason =
-            concat("NCCL: rank ", first_rank_ + static_cast<int>(i), ": ", ncclGetErrorString(state), " (", ncclGetLastError(r.comm), ")");
-      if (r.pending && cudaEventQuery(r.newest) != cudaErrorNotReady) r.pending = false;
-      if (r.pending || r.steps > 0) late = late || Clock::now() > (r.pending ? r.since : r.step_since) + seconds(timeout_);
-    }
-    if (reason.empty() && late) reason = reason_of_delay(hold);
-    if (reason.empty()) continue;
-    hold.unlock();
-    stop(reason, true);
-    hold.lock();
-  }
-  const bool stopped = !stopped_.empty();
-  hold.unlock();
-  if (stopped) abort_all();
-}
-
-// Who keeps a sum, or the recorded sums of a step, waiting; empty where it may be waited for.
-std::string NcclGroup::reason_of_delay(std::unique_lock<std::mutex>& hold) {
-  const std::string late = concat("NCCL: sums did not end within ", timeout_, " s; missing is ", who_is_late());
-  if (!world_) return late;
-  hold.unlock();  // the world may stop this group meanwhile
-  std::string reason;
-  try {
-    world_->stalled();
-  } catch (const Error& e) {
-    reason = e.what();
-  }
-  hold.lock();
-  for (Rank& r : ranks_) r.since = r.step_since = Clock::now();
-  return reason;
-}
-
-void NcclGroup::stop(const std::string& reason, bool tell) {
-  {
-    const std::scoped_lock hold(lock_);
-    if (!stopped_.empty()) return;
-    stopped_ = reason.empty() ? "the group was stopped" : reason;
-    wake_.notify_all();
-  }
-  meeting_.abort(stopped_);
-  if (tell && world_) world_->stop(stopped_);
-}
-
-// Ends the kernels that wait on the GPU. It returns when the last recorded sum is gone (NCCL keeps a communicator until the graphs
-// that name it are destroyed), so never in the thread that destroys those.
-void NcclGroup::abort_all() {
-  for (const Rank& r : ranks_)
-    if (r.comm) ncclCommAbort(r.comm);
-}
-
-}  // namespace
 
 std::unique_ptr<CollectiveGroup> nccl_group(const GroupSpec& spec) { return std::make_unique<NcclGroup>(spec); }
 

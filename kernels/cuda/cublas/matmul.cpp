@@ -1,6 +1,7 @@
 // MatMul: numpy's, row-major; cuBLAS sees yᵀ = bᵀ · aᵀ. Batches at one distance are one call, others one call each.
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
@@ -57,6 +58,33 @@ std::vector<std::int64_t> batch_strides(const Matrix& m, std::size_t rank) {
   return strides;
 }
 
+// The loops over a product's batch, with the strides of y, a and b, of matrices of so many elements of y.
+std::vector<LoopDim> loops_of(const Matrix& a, const Matrix& b, std::int64_t elements) {
+  const std::size_t rank = std::max(a.batch.size(), b.batch.size());
+  const std::vector<std::int64_t> as = batch_strides(a, rank), bs = batch_strides(b, rank);
+  std::vector<LoopDim> dims(rank);
+  std::int64_t stride = elements;
+  for (std::size_t i = rank; i-- > 0;) {
+    const auto size = [&](const Matrix& x) { return i + x.batch.size() < rank ? 1 : x.batch[i - (rank - x.batch.size())]; };
+    dims[i] = {std::max(size(a), size(b)), {stride, as[i], bs[i]}};
+    stride *= dims[i].size;
+  }
+  return merged(std::move(dims));
+}
+
+// Where each product of these loops begins.
+std::vector<Offsets> offsets_of(std::span<const LoopDim> dims) {
+  std::vector<Offsets> calls{{0, 0, 0}};
+  for (const LoopDim& dim : dims) {
+    std::vector<Offsets> more;
+    for (const Offsets& o : calls)
+      for (std::int64_t i = 0; i < dim.size; ++i)
+        more.push_back({o.y + i * dim.strides[0], o.a + i * dim.strides[1], o.b + i * dim.strides[2]});
+    calls = std::move(more);
+  }
+  return calls;
+}
+
 }  // namespace
 
 std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Libraries* libraries) {
@@ -70,16 +98,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
   const bool trans_a = d.inputs[0].shape.rank() > 1 && request.attributes->integer("transA", 0) != 0;
   const bool trans_b = d.inputs[1].shape.rank() > 1 && request.attributes->integer("transB", 0) != 0;
   const std::int64_t m = trans_a ? a.columns : a.rows, k = trans_a ? a.rows : a.columns, n = trans_b ? b.rows : b.columns;
-  const std::size_t rank = std::max(a.batch.size(), b.batch.size());
-  const std::vector<std::int64_t> as = batch_strides(a, rank), bs = batch_strides(b, rank);
-  std::vector<LoopDim> dims(rank);
-  std::int64_t stride = m * n;
-  for (std::size_t i = rank; i-- > 0;) {
-    const auto size = [&](const Matrix& x) { return i + x.batch.size() < rank ? 1 : x.batch[i - (rank - x.batch.size())]; };
-    dims[i] = {std::max(size(a), size(b)), {stride, as[i], bs[i]}};
-    stride *= dims[i].size;
-  }
-  dims = merged(std::move(dims));
+  std::vector<LoopDim> dims = loops_of(a, b, m * n);
   // The innermost loop is cuBLAS's batch, the others are calls.
   Gemm gemm{.m = n,
             .n = m,
@@ -89,7 +108,6 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
             .dtype = d.inputs[0].dtype,
             .tf32 = request.options.tf32,
             .deterministic = request.options.deterministic};
-  std::vector<Offsets> calls{{0, 0, 0}};
   if (!dims.empty()) {
     gemm.batch = dims.back().size;
     gemm.stride_d = dims.back().strides[0];
@@ -97,13 +115,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
     gemm.stride_a = dims.back().strides[2];
     dims.pop_back();
   }
-  for (const LoopDim& dim : dims) {
-    std::vector<Offsets> more;
-    for (const Offsets& o : calls)
-      for (std::int64_t i = 0; i < dim.size; ++i)
-        more.push_back({o.y + i * dim.strides[0], o.a + i * dim.strides[1], o.b + i * dim.strides[2]});
-    calls = std::move(more);
-  }
+  const std::vector<Offsets> calls = offsets_of(dims);
   const auto element = static_cast<std::int64_t>(size_of(gemm.dtype));
   auto together = static_cast<std::uint64_t>(gemm.alignment);
   for (const Offsets& o : calls) together |= static_cast<std::uint64_t>((o.y | o.a | o.b) * element);

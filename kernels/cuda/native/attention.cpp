@@ -58,6 +58,8 @@ AttentionProblem problem_of(const KernelRequest& r, std::size_t mask_at) {
   p.threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0));
   p.layer = static_cast<std::uint32_t>(a.integer("layer", 0));
   p.inner = number(a.integer("inner", 1));
+  p.heads = a.has("part") ? number(a.ints("part")[2]) : p.H;
+  p.head = a.has("part") ? number(a.ints("part")[1]) : 0;
   p.causal = a.integer("causal", 0) != 0;
   p.wide_d = p.D % packs == 0;
   p.wide_v = p.V % packs == 0;

@@ -33,7 +33,10 @@ Descriptions describe_dropout(const KernelRequest& request, Libraries*) {
                          .threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0)),
                          .layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0)),
                          .scale = ratio < 1 ? 1 / (1 - ratio) : 0.0,
-                         .counted = runs.counted};
+                         .counted = runs.counted,
+                         .run = runs.run,
+                         .stride = runs.stride,
+                         .begin = runs.begin};
   const std::int64_t channels = rank > 1 ? x.shape[1] : 1,
                      positions = rank > 1 && x.shape[0] > 0 && channels > 0 ? elements / (x.shape[0] * channels) : 1;
   const bool by_channels = rank > 2 && runs.consecutive() && x.layout == Layout::channels_last(rank) && elements > 0 && positions % 4 == 0;
@@ -45,8 +48,9 @@ Descriptions describe_dropout(const KernelRequest& request, Libraries*) {
         const auto in_packs = [&]<int width>() {
           return launches_over(DropoutPacksBody<T, width, runs>{b.in<T>(0), b.out<T>(0), bound, elements / width}, elements / width);
         };
-        if (row_major && sizeof(T) == 2 && rule.inside % 8 == 0) return in_packs.template operator()<8>();
-        if (row_major && rule.inside % 4 == 0) return in_packs.template operator()<4>();
+        const bool packs = row_major && rule.stride == 0;
+        if (packs && sizeof(T) == 2 && rule.inside % 8 == 0) return in_packs.template operator()<8>();
+        if (packs && rule.inside % 4 == 0) return in_packs.template operator()<4>();
         if constexpr (!runs)
           if (by_channels)
             return launches_over(DropoutChannelsBody<T>{b.in<T>(0), b.out<T>(0), bound, divider(channels), divider(positions / 4),
@@ -54,7 +58,7 @@ Descriptions describe_dropout(const KernelRequest& request, Libraries*) {
                                  elements / 4);
         return launches_over(DropoutBody<T, runs>{b.in<T>(0), b.out<T>(0), bound, elements, row_major, numbers}, elements);
       };
-      return rule.outside == 1 ? with.template operator()<false>() : with.template operator()<true>();
+      return rule.outside == 1 && rule.stride == 0 ? with.template operator()<false>() : with.template operator()<true>();
     });
   });
   return {d};

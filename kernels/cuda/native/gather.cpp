@@ -36,8 +36,13 @@ Descriptions describe_gather(const KernelRequest& request, Libraries*) {
     visit_width<Unit>(s.inner, [&]<int width>() {
       d.make = launches([=, wide = d.inputs[1].dtype == DType::int64](const Buffers& b) {
         using Body = GatherBody<Unit, width>;
-        const Body body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0),  static_cast<Unit>(invalid),         wide,
-                        s.axis,        s.count,     s.inner / width, s.outer * s.count * s.inner / width};
+        const Body body{b.in<Unit>(0),
+                        {b.inputs[1], wide, s.axis},
+                        b.out<Unit>(0),
+                        static_cast<Unit>(invalid),
+                        s.count,
+                        s.inner / width,
+                        s.outer * s.count * s.inner / width};
         return launches_over(body, body.packs);
       });
     });
@@ -99,8 +104,8 @@ Descriptions describe_gather_elements(const KernelRequest& request, Libraries*) 
   const std::uint64_t invalid = is_float(dtype) ? pattern_of(dtype, std::numeric_limits<double>::quiet_NaN()) : 0;
   visit_bytes(size_of(dtype), [&]<class Unit>() {
     d.make = launches([s = *split, invalid, wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
-      const GatherElementsBody<Unit> body{b.in<Unit>(0), b.inputs[1], b.out<Unit>(0), static_cast<Unit>(invalid), wide,
-                                          s.axis,        s.count,     s.inner,        s.outer * s.count * s.inner};
+      const GatherElementsBody<Unit> body{b.in<Unit>(0), {b.inputs[1], wide, s.axis}, b.out<Unit>(0),
+                                          static_cast<Unit>(invalid), s.count, s.inner, s.outer * s.count * s.inner};
       return [body, blocks = blocks_for(body.elements, GatherElementsBody<Unit>::threads)](void* stream) { launch(body, blocks, stream); };
     });
   });
@@ -123,7 +128,7 @@ Descriptions describe_gather_elements_backward(const KernelRequest& request, Lib
                        wide = d.inputs[1].dtype == DType::int64](const Buffers& b) -> Launches {
       const Launches zero = fill_launches(b.outputs[0], s.outer * s.axis * s.inner, sizeof(T), 0);
       if (!sorts)
-        return in_turn({zero, launches_over(GatherElementsBackwardBody<T>{b.in<T>(0), b.inputs[1], b.out<T>(0), wide, s.axis, s.count,
+        return in_turn({zero, launches_over(GatherElementsBackwardBody<T>{b.in<T>(0), {b.inputs[1], wide, s.axis}, b.out<T>(0), s.count,
                                                                           s.inner, elements},
                                             elements)});
       auto* const keys = reinterpret_cast<std::uint64_t*>(b.workspace);

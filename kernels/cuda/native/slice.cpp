@@ -20,6 +20,16 @@ SliceAxes slice_of(const Attributes& a, int rank) {
   return s;
 }
 
+// Strides along the part of a tensor that a Slice takes. Returns where it begins.
+std::int64_t walk_part(const SliceAxes& s, std::vector<std::int64_t>& strides) {
+  std::int64_t offset = 0;
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    offset += s.starts[axis] * strides[axis];
+    strides[axis] *= s.steps[axis];
+  }
+  return offset;
+}
+
 }  // namespace
 
 Descriptions describe_slice(const KernelRequest& request, Libraries*) {
@@ -27,11 +37,7 @@ Descriptions describe_slice(const KernelRequest& request, Libraries*) {
   const KernelDescription d = description_of(request, "native.slice", layout_of(request, rank));
   const SliceAxes s = slice_of(*request.attributes, rank);
   std::vector<std::int64_t> x = strides_of(d.inputs[0]);
-  std::int64_t offset = 0;
-  for (std::size_t axis = 0; axis < x.size(); ++axis) {
-    offset += s.starts[axis] * x[axis];
-    x[axis] *= s.steps[axis];
-  }
+  const std::int64_t offset = walk_part(s, x);
   CopyPlan plan = copy_along(d.outputs[0].shape, d.inputs[0].dtype, strides_of(d.outputs[0]), x);
   plan.x_offset = offset;
   return describe_copy(d, plan);
@@ -42,11 +48,7 @@ Descriptions describe_slice_backward(const KernelRequest& request, Libraries*) {
   KernelDescription d = description_of(request, "native.slice_backward", layout_of(request, rank));
   const SliceAxes s = slice_of(*request.attributes, rank);
   std::vector<std::int64_t> dx = strides_of(d.outputs[0]);
-  std::int64_t offset = 0;
-  for (std::size_t axis = 0; axis < dx.size(); ++axis) {
-    offset += s.starts[axis] * dx[axis];
-    dx[axis] *= s.steps[axis];
-  }
+  const std::int64_t offset = walk_part(s, dx);
   CopyPlan plan = copy_along(d.inputs[0].shape, d.inputs[0].dtype, dx, strides_of(d.inputs[0]));
   plan.y_offset = offset;
   if (!fit_index(d)) return {};

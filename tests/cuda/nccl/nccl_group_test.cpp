@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 
 #include "ranks/world.h"
 #include "tests/cuda/nccl/stand_in.h"
+#include "tests/kernels/exchange_rows.h"
 #include "tests/kernels/sum_over.h"
 #include "tests/ranks/address.h"
 
@@ -20,35 +22,42 @@ using namespace test;
 constexpr double long_time = 60, short_time = 0.5;
 constexpr std::int64_t elements = 100;
 
+void record(Kernel& kernel, CUstream_st& stream) {
+  stream.captures = true;
+  try {
+    kernel.run({&stream});
+  } catch (...) {  // a capture that fails leaves no graph
+    nccl::destroy_graph(stream);
+    throw;
+  }
+  stream.captures = false;
+}
+
 // One rank's all-reduce of a step, queued or recorded; waits for its end as the device's stream does.
 class RankStep {
  public:
   RankStep(CollectiveGroup& group, int ranks, int rank, bool recorded)
-      : group_(group), rank_(rank), recorded_(recorded), kernel_(group.make(test::sum_over(ranks, elements, DType::float32), rank)) {
+      : group_(group),
+        rank_(rank),
+        recorded_(recorded),
+        stream_{.process = rank},
+        kernel_(group.make(test::sum_over(ranks, elements, DType::float32), rank)) {
     std::byte* const memory = reinterpret_cast<std::byte*>(buffer_.data());
     kernel_->bind({&memory, 1}, {&memory, 1}, nullptr);
-    if (!recorded_) return;
-    stream_.captures = true;
-    try {
-      kernel_->run({&stream_});
-    } catch (...) {  // a capture that fails leaves no graph
-      nccl::destroy_graph(rank_);
-      throw;
-    }
-    stream_.captures = false;
+    if (recorded_) record(*kernel_, stream_);
   }
   ~RankStep() {
-    if (recorded_) nccl::destroy_graph(rank_);
+    if (recorded_) nccl::destroy_graph(stream_);
   }
   RankStep(const RankStep&) = delete;
   RankStep& operator=(const RankStep&) = delete;
   void run() {
     group_.begin_step(rank_);
     if (recorded_)
-      nccl::replay(rank_);
+      nccl::replay(stream_);
     else
       kernel_->run({&stream_});
-    while (!nccl::ended(rank_) && !nccl::summed(stream_)) std::this_thread::yield();
+    while (!nccl::ended(rank_) && !nccl::is_done(stream_)) std::this_thread::yield();
     group_.end_step(rank_);
   }
 
@@ -56,8 +65,8 @@ class RankStep {
   CollectiveGroup& group_;
   const int rank_;
   const bool recorded_;
-  std::vector<float> buffer_ = std::vector<float>(elements);
   CUstream_st stream_;
+  std::vector<float> buffer_ = std::vector<float>(elements);
   std::unique_ptr<Kernel> kernel_;
 };
 
@@ -73,7 +82,7 @@ std::vector<std::string> on_ranks(int ranks, double timeout, const Body& body) {
     threads.emplace_back([&, r] {
       try {
         World world({.rank = r, .ranks = ranks, .address = address.text(), .timeout_seconds = timeout});
-        const auto group = nccl_group({.devices = {0}, .first_rank = r, .ranks = ranks, .world = &world, .timeout_seconds = timeout});
+        const auto group = nccl_group({.devices = {r}, .first_rank = r, .ranks = ranks, .world = &world, .timeout_seconds = timeout});
         body(world, *group);
       } catch (const Error& e) {
         EXPECT_EQ(e.code(), ExitCode::communication);
@@ -81,7 +90,7 @@ std::vector<std::string> on_ranks(int ranks, double timeout, const Body& body) {
       }
     });
   threads.clear();
-  EXPECT_EQ(nccl::misuses(), 0) << "NCCL was called with a communicator that was gone or busy";
+  EXPECT_EQ(nccl::misuses(), 0) << nccl::misuse();
   EXPECT_EQ(nccl::stuck(), 0) << "an abort waited for a graph that the same thread would destroy";
   return failures;
 }
@@ -109,7 +118,7 @@ struct Trouble {
   const char* name;
   bool recorded;  // the others' sums
   std::function<void(World&, CollectiveGroup&)> rank_1;
-  const char* told;  // by every rank
+  const char* reason;  // by every rank
 };
 void PrintTo(const Trouble& t, std::ostream* out) { *out << t.name; }
 
@@ -135,13 +144,97 @@ TEST_P(NcclTrouble, OfOneRankStopsAll) {
   const auto failures = on_ranks(3, short_time, [&](World& world, CollectiveGroup& group) {
     world.rank() == 1 ? t.rank_1(world, group) : RankStep(group, world.ranks(), world.rank(), t.recorded).run();
   });
-  for (const std::string& failure : failures) EXPECT_NE(failure.find(t.told), std::string::npos) << failure;
+  for (const std::string& failure : failures) EXPECT_NE(failure.find(t.reason), std::string::npos) << failure;
   for (const std::size_t r : {0U, 2U}) {
     EXPECT_NE(failures[r].find("rank 1"), std::string::npos) << failures[r];
     EXPECT_EQ(nccl::communicator(static_cast<int>(r)).end, ncclComm::aborted) << "rank " << r << " waits on the device";
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rank1, NcclTrouble, testing::ValuesIn(troubles), [](const auto& info) { return info.param.name; });
+
+// Each member's part of an exchange, queued or recorded, in a rank of its own.
+class NcclExchanges : public testing::TestWithParam<ExchangeRow> {};
+
+TEST_P(NcclExchanges, GiveEachMemberItsValues) {
+  const ExchangeRow& row = GetParam();
+  for (const bool recorded : {false, true}) {
+    const auto failures = on_ranks(exchange_ranks, long_time, [&](World& world, CollectiveGroup& group) {
+      group.connect({&row.spec, 1});
+      const auto member = std::ranges::find(row.spec.members, world.rank());
+      if (member != row.spec.members.end()) {
+        const auto m = static_cast<std::size_t>(member - row.spec.members.begin());
+        const auto kernel = group.make(row.spec, world.rank());
+        Values gives = row.gives[m], gets(row.gets[m].size());
+        CUstream_st stream{.process = world.rank()};
+        kernel->bind(operand(gives), operand(gets), nullptr);
+        if (recorded) record(*kernel, stream);
+        for (int round = 0; round < 3; ++round) {
+          std::ranges::fill(gets, -1.0F);
+          if (is_in_place(row.spec.kind)) gets = row.gives[m];
+          group.begin_step(world.rank());
+          recorded ? nccl::replay(stream) : kernel->run({&stream});
+          while (!nccl::is_done(stream)) std::this_thread::yield();
+          group.end_step(world.rank());
+          EXPECT_EQ(gets, row.gets[m]) << "member " << m << ", round " << round;
+        }
+        if (recorded) nccl::destroy_graph(stream);
+      }
+      world.leave();
+    });
+    EXPECT_EQ(failures, std::vector<std::string>(exchange_ranks, ""));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rows, NcclExchanges, testing::ValuesIn(exchange_rows()), [](const auto& info) { return info.param.name; });
+
+// A mesh of 2 by 2: each of its rows and columns has one communicator, however many exchanges use it.
+TEST(NcclGroup, ExchangesOfTheSameMembersShareACommunicator) {
+  std::vector<ExchangeSpec> specs;
+  for (const std::vector<int>& members : {std::vector{0, 1}, {2, 3}, {0, 2}, {1, 3}, {0, 1, 2, 3}})
+    for (int i = 0; i < 2; ++i) specs.push_back({ExchangeKind::all_reduce, members, 4, DType::float32, {}, static_cast<int>(specs.size())});
+  specs.push_back({ExchangeKind::send, {3, 0}, 4, DType::float32, {}, static_cast<int>(specs.size())});
+  const auto failures = on_ranks(4, long_time, [&](World& world, CollectiveGroup& group) {
+    group.connect(specs);
+    group.connect(specs);  // a further plan's
+    CUstream_st stream{.process = world.rank()};
+    std::vector<Values> values;
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    for (const ExchangeSpec& spec : specs) {
+      if (std::ranges::find(spec.members, world.rank()) == spec.members.end()) continue;
+      kernels.push_back(group.make(spec, world.rank()));
+      Values& v = values.emplace_back(4, 1.0F);
+      const bool gets = spec.kind != ExchangeKind::send || world.rank() == 0, gives = spec.kind != ExchangeKind::send || world.rank() == 3;
+      kernels.back()->bind(gives ? operand(v) : std::vector<std::byte*>(), gets ? operand(v) : std::vector<std::byte*>(), nullptr);
+    }
+    for (const auto& kernel : kernels) kernel->run({&stream});
+    while (!nccl::is_done(stream)) std::this_thread::yield();
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(values[i], Values(4, i < 4 ? 2.0F : 4.0F));
+    world.leave();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(4, ""));
+  EXPECT_EQ(nccl::communicators(), 4 + 4 * 2);  // an end each
+}
+
+// Two ranks that enter two exchanges in different orders wait for each other until somebody ends it.
+TEST(NcclGroup, ADifferentOrderIsAWaitThatEnds) {
+  const std::vector<ExchangeSpec> specs{{ExchangeKind::all_reduce, {0, 1}, 4, DType::float32, {}, 0},
+                                        {ExchangeKind::all_reduce, {1, 0}, 4, DType::float32, {}, 1}};
+  const auto failures = on_ranks(2, short_time, [&](World& world, CollectiveGroup& group) {
+    group.connect(specs);
+    CUstream_st stream{.process = world.rank()};
+    Values values(4, 1.0F);
+    std::unique_ptr<Kernel> kernels[2];
+    for (std::size_t i : {0U, 1U}) {
+      kernels[i] = group.make(specs[world.rank() == 0 ? i : 1 - i], world.rank());
+      kernels[i]->bind({}, operand(values), nullptr);
+    }
+    group.begin_step(world.rank());
+    for (const auto& kernel : kernels) kernel->run({&stream});
+    while (!nccl::ended(world.rank()) && !nccl::is_done(stream)) std::this_thread::yield();
+    group.end_step(world.rank());
+  });
+  for (const std::string& failure : failures)
+    EXPECT_NE(failure.find("waited 0.5 s: all ranks are there"), std::string::npos) << failure;
+}
 
 TEST(NcclGroup, RanksOfOneProcessNameTheOneThatIsMissing) {
   nccl::reset();

@@ -43,7 +43,8 @@ struct Some {
 #endif
 };
 
-// panel_a, panel_b: the operand is packed; else it lies in memory with any strides, b's columns one after another.
+// panel_a, panel_b: the operand is packed; else it lies in memory with any strides, b's columns one after another. One function: the sums
+// stay in registers.
 template <int vectors, int rows, bool panel_a, bool panel_b>
 void tile(const Product& t) {
   Lanes sum[rows][vectors];

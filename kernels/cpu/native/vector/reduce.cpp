@@ -135,14 +135,21 @@ void shift(const T* x, T* y, int64_t n, T first, T second) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] - first - second;
 }
 
-// y = e^(x − max): gives the maximum and the sum.
+// y = e^(x − max): gives the maximum and the sum, in the order of reduce_row.
 template <class T>
 void exponentials(const T* x, T* y, int64_t n, T* maximum, T* sum) {
   const T top = reduce_row<T, Max>(x, n, x[0]);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - top);
+  T part[lanes] = {}, e[lanes];
+  const auto add = [&](int64_t i, auto count) {
+    for (int k = 0; k < count; ++k) e[k] = math::exp(x[i + k] - top);
+    for (int k = 0; k < count; ++k) part[k] += e[k];
+    for (int k = 0; k < count && y; ++k) y[i + k] = e[k];
+  };
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) add(i, std::integral_constant<int, lanes>());
+  if (i < n) add(i, static_cast<int>(n - i));
   *maximum = top;
-  *sum = reduce_row<T, Sum>(y, n, T(0));
+  *sum = folded<T, Sum>(part);
 }
 #ifdef TANDEM_WIDE
 template <>
@@ -163,13 +170,13 @@ void exponentials<float>(const float* x, float* y, int64_t n, float* maximum, fl
   for (i = 0; i + lanes <= n; i += lanes)
     for (int v = 0; v < vectors; ++v) {
       const Wide e = math::exp_within(math::larger(-104, Wide::load(x + i + v * Wide::lanes) - top));
-      e.store(y + i + v * Wide::lanes);
+      if (y) e.store(y + i + v * Wide::lanes);
       part[v] = part[v] + e;
     }
   for (int v = 0; v < vectors && rest(n - i, v) > 0; ++v) {
     const int count = rest(n - i, v);
     const Wide e = math::exp_within(math::larger(-104, Wide::load(x + i + v * Wide::lanes, count) - top));
-    e.store(y + i + v * Wide::lanes, count);
+    if (y) e.store(y + i + v * Wide::lanes, count);
     part[v] = _mm512_mask_add_ps(part[v].v, Wide::first(count), part[v].v, e.v);
   }
   alignas(64) float parts[lanes];

@@ -21,9 +21,9 @@ struct Reductions {
   T (*row[4])(const T* x, std::int64_t n, T start);        // by Reduction. start: the neutral element (of max, min: any of x)
   void (*rows[4])(T* y, const T* x, std::int64_t n, std::int64_t rows, std::int64_t stride);  // y[j] and all x[r·stride + j]
   void (*each[4])(T* y, const T* x, std::int64_t n, std::int64_t rows, T start);  // y[r] and all of row r: x[r·n] to x[r·n + n − 1]
-  // y[i] = e^(x[i] − maximum), and their sum; n > 0. y may be x.
+  // y[i] = e^(x[i] − maximum), and their sum; n > 0. y may be x, or null: they are summed alone.
   void (*exponentials)(const T* x, T* y, std::int64_t n, T* maximum, T* sum);
-  // Softmax, or its logarithm, of each column j < n of rows x[r·stride + j]; n ≤ 64, y is not x.
+  // Softmax, or its logarithm, of each column j < n of rows x[r·stride + j]; n ≤ 64. y may be x, but for the logarithm.
   void (*softmax_of_columns)(const T* x, T* y, std::int64_t n, std::int64_t rows, std::int64_t stride, bool log);
   void (*scale)(const T* x, T* y, std::int64_t n, T factor);           // y = x·factor; y may be x
   void (*shift)(const T* x, T* y, std::int64_t n, T first, T second);  // y = x − first − second; y may be x

@@ -1,0 +1,43 @@
+#include "cli/chosen_devices.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "cli/backends.h"
+#include "cli/device_flags.h"
+#include "trainer/devices.h"
+
+namespace tandem {
+namespace {
+
+// Without NVIDIA's driver no module is opened: CUDA's libraries take a while to load.
+bool has_driver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver) dlclose(driver);
+  return driver != nullptr;
+}
+
+Gpus gpus_here() {
+  if (!has_driver()) return {.reason = "no GPU is here"};
+  const BackendSet backends = BackendSet::load();
+  Gpus gpus = gpus_of(backends.all());
+  if (gpus.count == 0 && !backends.missing().empty()) gpus.reason = concat("no GPU can be used: ", backends.missing()[0].reason);
+  return gpus;
+}
+
+}  // namespace
+
+Arguments with_devices(const Invocation& call, std::int64_t processes, bool tell) {
+  Arguments a = call.arguments;
+  const DeviceChoice choice = chosen_devices(a[device_flags.devices], static_cast<int>(std::min<std::int64_t>(processes, 1024)), gpus_here,
+                                             devices_in(a[device_flags.place]));
+  if (choice.why.empty()) return a;
+  const bool usual = choice.list == "cpu:0" && !a.given(device_flags.devices);
+  if (tell && !usual)
+    call.say(concat("note: devices ", choice.list, ": ", choice.why, " (", device_flags.devices.flag(), " overrules it)"));
+  a.mean(device_flags.devices, choice.list, choice.why);
+  return a;
+}
+
+}  // namespace tandem

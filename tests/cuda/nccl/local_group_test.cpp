@@ -1,0 +1,56 @@
+// The group of logical devices of one GPU, over the stand-in for the CUDA runtime, whose streams do at once what is queued.
+#include "kernels/cuda/collectives/local_group.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/cuda/nccl/stand_in.h"
+#include "tests/kernels/exchange_rows.h"
+
+namespace tandem::cuda {
+namespace {
+
+using namespace test;
+
+class LocalExchanges : public testing::TestWithParam<ExchangeRow> {};
+
+TEST_P(LocalExchanges, GiveEachMemberItsValues) {
+  const ExchangeRow& row = GetParam();
+  const auto group = local_group(exchange_ranks, 30);
+  std::vector<Values> gives = row.gives, gets(row.gets.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t m = 0; m < row.spec.members.size(); ++m)
+    threads.emplace_back([&, m] {
+      CUstream_st stream;
+      const auto kernel = group->make(row.spec, row.spec.members[m]);
+      gets[m].assign(row.gets[m].size(), -1.0F);
+      if (is_in_place(row.spec.kind)) gets[m] = row.gives[m];
+      kernel->bind(operand(gives[m]), operand(gets[m]), nullptr);
+      kernel->run({&stream});
+      EXPECT_EQ(gets[m], row.gets[m]) << "member " << m;
+    });
+}
+INSTANTIATE_TEST_SUITE_P(Rows, LocalExchanges, testing::ValuesIn(exchange_rows()), [](const auto& info) { return info.param.name; });
+
+TEST(LocalGroup, SaysWhatIsWrong) {
+  const auto group = local_group(3, 30);
+  const auto reason = [&](const ExchangeSpec& spec, int rank) -> std::string {
+    try {
+      group->make(spec, rank);
+      return "";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::communication);
+      return e.what();
+    }
+  };
+  EXPECT_EQ(reason({ExchangeKind::reduce, {0, 2}, 4}, 1), "reduce among 2 logical devices: rank 1 is no member");
+  EXPECT_EQ(reason({ExchangeKind::all_reduce, {0, 2}, 4, DType::int64}, 0),
+            "all_reduce among 2 logical devices: expected a floating-point type, got int64");
+  EXPECT_EQ(reason({ExchangeKind::reduce, {0, 2}, 4, DType::float32, {}, 7}, 0), "");
+  EXPECT_EQ(reason({ExchangeKind::reduce, {0, 2}, 5, DType::float32, {}, 7}, 2),
+            "reduce among 2 logical devices: ranks make different exchanges of one channel");
+}
+
+}  // namespace
+}  // namespace tandem::cuda

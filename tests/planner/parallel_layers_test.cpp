@@ -1,0 +1,223 @@
+// Layers that devices share by parts: what of a model is split, what moves for it, and that it trains as one device does.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/place/parallel.h"
+#include "planner/plan/plan_file.h"
+#include "tests/planner/small_models.h"
+
+namespace tandem {
+namespace {
+
+using namespace small_models;
+
+constexpr std::int64_t tokens = 6, width = 8, heads = 4;
+
+ValueId dense(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out, bool bias = true) {
+  const ValueId product = b.node("MatMul", {x, b.weight(name, {in, out}, 1 / std::sqrt(static_cast<float>(in)))});
+  return bias ? b.node("Add", {product, b.weight(name + ".bias", {out}, 0.1F)}) : product;
+}
+ValueId normal(Builder& b, ValueId x, const std::string& name) {
+  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)},
+                {{"axis", std::int64_t{-1}}});
+}
+std::vector<ValueId> parts(Builder& b, ValueId x, std::int64_t count) {
+  const std::int64_t each = b.graph[x].type.shape[2] / count;
+  const NodeId id = b.graph.add_node(internal_operator("Split"), concat("Split", b.graph.nodes.size()),
+                                     {{"axis", std::int64_t{2}}, {"split", Ints(static_cast<std::size_t>(count), each)}}, {x},
+                                     static_cast<int>(count));
+  return b.graph[id].outputs;
+}
+ValueId by_heads(Builder& b, ValueId x, Ints perm) {
+  const Shape shape = b.graph[x].type.shape;
+  return b.node("Transpose", {b.node("Reshape", {x}, {{"shape", Ints{shape[0], shape[1], heads, shape[2] / heads}}})},
+                {{"perm", std::move(perm)}});
+}
+ValueId mean_of_tokens(Builder& b, ValueId x) { return b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}}); }
+ValueId dropped(Builder& b, ValueId x, float ratio) {
+  return ratio == 0 ? x : b.node("Dropout", {x}, {{"ratio", ratio}, {"training_mode", std::int64_t{1}}});
+}
+
+// One weight for queries, keys and values, and one for a gate and what goes through it; dropout between and within. Keys have no bias: its
+// gradient is zero but for rounding, of which Adam makes steps.
+Graph fused_with(std::int64_t n, float ratio) {
+  Builder b;
+  b.graph.name = "fused";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  const std::vector<ValueId> qkv = parts(b, dense(b, normal(b, x, "norm1"), "qkv", width, 3 * width, false), 3);
+  const ValueId q = by_heads(b, qkv[0], {0, 2, 1, 3}), k = by_heads(b, qkv[1], {0, 2, 3, 1}), v = by_heads(b, qkv[2], {0, 2, 1, 3});
+  const ValueId scores = dropped(b, b.node("Softmax", {b.node("MatMul", {q, k})}, {{"axis", std::int64_t{-1}}}), ratio);
+  const ValueId read = b.node("Transpose", {b.node("MatMul", {scores, v})}, {{"perm", Ints{0, 2, 1, 3}}});
+  x = b.node("Add", {x, dropped(b, dense(b, b.node("Reshape", {read}, {{"shape", Ints{n, tokens, width}}}), "proj", width, width), ratio)});
+  const std::vector<ValueId> gated = parts(b, dense(b, normal(b, x, "norm2"), "gate_up", width, 4 * width), 2);
+  const ValueId swish = b.node("Mul", {gated[0], b.node("Sigmoid", {gated[0]})});
+  x = b.node("Add", {x, dense(b, dropped(b, b.node("Mul", {swish, gated[1]}), ratio), "down", 2 * width, width)});
+  b.graph.outputs = {dense(b, mean_of_tokens(b, x), "head", width, 5)};
+  return b.graph;
+}
+Graph fused(std::int64_t n) { return fused_with(n, 0); }
+Graph dropping(std::int64_t n) { return fused_with(n, 0.25F); }
+
+// Words are numbers of a table, which scores them again at the end.
+constexpr std::int64_t words = 64;
+Graph tied(std::int64_t n) {
+  Builder b;
+  b.graph.name = "tied";
+  const ValueId given = b.graph.add_input("x", {DType::float32, {n, 2}});
+  const ValueId word =
+      b.node("Cast",
+             {b.node("Clip", {b.node("Mul", {b.node("Abs", {given}), b.graph.add_constant("span", Tensor::scalar(20.0F))})},
+                     {{"min", 0.0F}, {"max", static_cast<float>(words - 1)}})},
+             {{"to", static_cast<std::int64_t>(DType::int64)}});
+  const ValueId table = b.weight("table", {words, width}, 0.3F);
+  const ValueId x = mean_of_tokens(b, b.node("Gather", {table, word}, {{"axis", std::int64_t{0}}}));
+  const ValueId y = normal(b, b.node("Add", {x, dense(b, b.node("Relu", {dense(b, x, "up", width, 16)}), "down", 16, width)}), "norm");
+  b.graph.outputs = {b.node("MatMul", {y, b.node("Transpose", {table}, {{"perm", Ints{1, 0}}})})};
+  return b.graph;
+}
+Graph untied(std::int64_t n) {
+  Graph g = tied(n);
+  Builder b{std::move(g), 40};
+  b.graph.outputs = {dense(b, b.graph[b.graph[b.graph.outputs[0]].producer].inputs[0], "head", width, words)};
+  return b.graph;
+}
+
+// Three layers, of which the last tells the classes.
+Graph three_layers(std::int64_t n) {
+  Builder b;
+  b.graph.name = "three";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 20}});
+  x = b.node("Relu", {gemm(b, x, "first", 20, 32)});
+  x = b.node("Gelu", {gemm(b, x, "second", 32, 16)});
+  b.graph.outputs = {gemm(b, x, "third", 16, 5)};
+  return b.graph;
+}
+
+// What is normalized and pooled is given by channel.
+Graph channels(std::int64_t n) {
+  Builder b;
+  b.graph.name = "channels";
+  const auto filled = [&](const char* name, float value) {
+    const std::vector<float> values(24, value);
+    return b.graph.add_parameter(name, {DType::float32, {24}}, Tensor::of<float>(Shape{24}, std::span<const float>(values)), false);
+  };
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 24, 6, 6}});
+  x = b.node("BatchNormalization",
+             {x, b.weight("scale", {24}, 0.5F), b.weight("bias", {24}, 0.1F), filled("mean", 0), filled("variance", 1)});
+  x = b.node("MaxPool", {b.node("Relu", {x})}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  x = b.node("Flatten", {b.node("AveragePool", {x}, {{"kernel_shape", Ints{3, 3}}})}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {b.node("Gemm", {x, b.weight("w", {24, 5}, 0.4F), b.weight("b", {5}, 0.1F)})};
+  return b.graph;
+}
+
+CompileOptions shared_by(std::size_t devices, const char* parallel) {
+  CompileOptions o = options_for(8, std::vector<double>(devices, 1));
+  o.parallel = parse_parallelism(parallel);
+  return o;
+}
+Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
+  const Backend* backends[] = {&cpu_backend()};
+  return compile(model, o, backends);
+}
+std::set<std::string> split_of(const Plan& plan) {
+  std::set<std::string> names;
+  for (const PlanParameter& p : plan.parameters)
+    for (const ProgramPart& part : p.parts) {
+      if (p.role != ValueRole::plain || part.is_whole()) continue;
+      const ProgramRange& range = part.ranges[0];
+      names.insert(concat(p.name, ':', range.axis, range.outer > 1 ? concat('/', range.outer) : ""));
+    }
+  return names;
+}
+
+// By norms: of the difference, and of what is wanted.
+void expect_equal(const Trained& got, const Trained& wanted) {
+  const auto share = [](const auto& a, const auto& b) {
+    double difference = 0, all = 0;
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      all += std::pow(static_cast<double>(b[i]), 2);
+    }
+    return std::sqrt(difference / std::max(all, 1e-30));
+  };
+  EXPECT_LT(share(got.losses, wanted.losses), 1e-5);
+  std::vector<float> a, b;
+  for (std::size_t p = 0; p < wanted.replicas[0].size(); ++p) {
+    const auto of_got = got.replicas[0][p].tensor.values<float>(), of_wanted = wanted.replicas[0][p].tensor.values<float>();
+    a.insert(a.end(), of_got.begin(), of_got.end());
+    b.insert(b.end(), of_wanted.begin(), of_wanted.end());
+    EXPECT_LT(share(of_got, of_wanted), 1e-3) << wanted.replicas[0][p].name;
+  }
+  EXPECT_LT(share(a, b), 1e-5);
+}
+
+struct Layers {
+  const char* name;
+  Graph (*model)(std::int64_t);
+  std::set<std::string> split;  // over two devices
+  std::size_t exchanges;        // of a step
+};
+void PrintTo(const Layers& row, std::ostream* out) { *out << row.name; }
+class ParallelLayers : public testing::TestWithParam<Layers> {};
+
+TEST_P(ParallelLayers, AreSplit) {
+  const Plan plan = plan_of(GetParam().model, shared_by(2, "tensor=2"));
+  EXPECT_EQ(split_of(plan), GetParam().split) << text_of_plan(plan, true);
+  EXPECT_EQ(plan.exchanges.size(), GetParam().exchanges) << text_of_plan(plan, true);
+  for (const Exchange& e : plan.exchanges) EXPECT_NE(e.kind, ExchangeKind::all_gather) << e.name;
+}
+
+TEST_P(ParallelLayers, TrainAsOnOneDevice) {
+  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{
+           {2, "tensor=2"}, {4, "data=2,tensor=2"}, {4, "data=2,tensor=2,zero=3"}})
+    for (const char* optimizer : {"sgd", "adamw"}) {
+      SCOPED_TRACE(concat(parallel, ' ', optimizer));
+      CompileOptions one = options_for(8, {1}), many = shared_by(devices, parallel);
+      for (CompileOptions* o : {&one, &many}) {
+        o->synchronize_batch_norm = devices > 2;
+        o->optimizer = optimizer_defaults(optimizer);
+        if (std::string_view(optimizer) == "sgd") o->optimizer.momentum = 0.9;
+      }
+      expect_equal(train(GetParam().model, many, 20, 0.02), train(GetParam().model, one, 20, 0.02));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, ParallelLayers,
+    testing::Values(
+        Layers{"fused", fused, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
+        Layers{"dropping", dropping, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
+        Layers{"tied", tied, {"table:0", "up:1", "up.bias:0", "down:0"}, 7},
+        Layers{"untied", untied, {"table:0", "head:1", "head.bias:0", "up:1", "up.bias:0", "down:0"}, 7},
+        Layers{"three_layers", three_layers, {"first:0", "firstb:0", "second:1"}, 1},
+        Layers{"convolutions", chain, {"c0:0", "scale1:0", "bias1:0", "mean1:0", "variance1:0", "c3:1", "c5:1"}, 2}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ParallelLayers, StatisticsOfChannelsAreTheBitsOfOneDevice) {
+  CompileOptions many = shared_by(2, "tensor=2");
+  many.parallel.splits =
+      parse_splits({"x=tensor:1", "scale=tensor:0", "bias=tensor:0", "mean=tensor:0", "variance=tensor:0", "w=tensor:0"});
+  const Trained one = train(channels, options_for(8, {1}), 5, 0.05), shared = train(channels, many, 5, 0.05);
+  EXPECT_EQ(shared.plan.exchanges.size(), 1U) << text_of_plan(shared.plan, true);
+  expect_equal(shared, one);
+  const auto statistics = [](const Trained& t) {
+    std::vector<NamedTensor> list;
+    for (const NamedTensor& v : t.replicas[0])
+      if (v.name == "mean" || v.name == "variance") list.push_back(v);
+    return list;
+  };
+  expect_same_bits(statistics(shared), statistics(one));
+}
+
+// What stays whole is told with the number of devices that it could be shared out over.
+TEST(ParallelLayers, TellHowManyPartsThereAre) {
+  const Plan plan = plan_of(three_layers, shared_by(8, "tensor=8"));
+  EXPECT_EQ(split_of(plan), (std::set<std::string>{"first:0", "firstb:0", "second:1"}));
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) {
+    return w.find("'third': axis 0 of [5,16] has no 8 equal parts, but 5") != std::string::npos;
+  })) << text_of_plan(plan, true);
+}
+
+}  // namespace
+}  // namespace tandem

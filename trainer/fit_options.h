@@ -1,0 +1,104 @@
+// How a model is trained, and measured.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/dataset.h"
+#include "data/preparation.h"
+#include "trainer/reports.h"
+#include "trainer/schedule.h"
+
+namespace tandem {
+
+// Called from the thread that called fit.
+struct Callbacks {
+  std::function<void()>
+      on_begin;  // before a step, and before a validation: until on_step, or on_epoch, the run waits for data and devices alone
+  std::function<void(const StepReport&)> on_step;
+  std::function<void(const EpochReport&)> on_epoch;
+  std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation
+  std::function<void(const std::string&)> on_warning;  // what went wrong though the run goes on, such as a file that cannot be written
+  // Asked before the first step, after every step and between the kernels of a validation, by several threads: true, of any
+  // rank, ends the run, which can be resumed. The metrics of a validation that was broken off stay empty until then. A step that was
+  // begun by then (FitOptions::run_ahead) ends first.
+  std::function<bool()> stop;
+};
+
+// Averages of the weights beside the weights; the model is compiled with OptimizerOptions::average. Epochs are measured with them.
+struct Averaging {
+  double ema = 0;      // decay of a moving average, moved after every step: 0 none
+  bool swa = false;    // the mean of the weights at the ends of epochs
+  double from = 0;     // epochs before it begins; until then the averages are the weights
+  bool any() const { return ema > 0 || swa; }
+};
+
+// Ends a run where the measure that the best checkpoint is chosen by has not been better by more than `min_delta` for so many epochs.
+struct EarlyStopping {
+  std::int64_t patience = 0;  // 0: never
+  double min_delta = 0;
+};
+
+// How the loss goes while the learning rate grows from step to step.
+struct RateTestOptions {
+  double least = 1e-7, most = 10;  // rates
+  std::int64_t steps = 100;
+  double smoothing = 0.9;          // of the loss: what of it is carried on
+  double ends_at = 4;              // times the least smoothed loss: the rest is not tried
+};
+
+struct FitOptions {
+  std::int64_t epochs = 1;  // 0: as many as `steps` take
+  std::int64_t steps = 0;   // at most; 0: no limit
+  std::optional<double> learning_rate;  // absent: the optimizer's default
+  Schedule schedule;
+  Preprocess preprocess;
+  bool shuffle = true;
+  const Dataset* validation = nullptr;  // measured after every epoch
+  std::int64_t eval_batch = 0;          // 0: as in training
+  std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none. Rank 0's
+  bool run_dir_held = false;            // the caller holds the folder by a RunLock
+  Json config;                          // what to write to config.json
+  std::string choices;                  // what was chosen without being asked for, and why: plan.txt ends with it
+  bool resume = false;                  // go on from run_dir's last checkpoint
+  std::int64_t checkpoint_steps = 0;    // also in between epochs; 0: after each epoch only
+  // Compare the parameters of all replicas (devices, also of other ranks) every so many steps, and before each checkpoint;
+  // fails (device) where they differ, naming device, step and parameter. 0: never.
+  std::int64_t check_replicas = 1000;
+  // Records, in run_dir.
+  double checkpoint_seconds = 0;      // also so often; 0: not
+  std::int64_t keep_checkpoints = 0;  // beside the last and the best so many of the latest, as step-N.checkpoint
+  bool tensorboard = false;           // TensorBoard's event files
+  bool histograms = false;            // in these, of all weights after every epoch
+  bool check_nan = false;             // look at all weights after every step; seek the cause of what is not finite however far back it lies
+  // On devices that work by themselves (GPUs) the next step is begun before this one's results are there, wherever nothing is to
+  // look at the model in between: on_step comes while the next step computes, and may not ask for the model's values then. The
+  // results are the same.
+  bool run_ahead = true;
+  Callbacks callbacks;
+
+  // Batches that make one step, as one batch of all their samples would (not BatchNormalization, which sees each by itself). The
+  // last step of an epoch may have fewer. Above 1 the model is compiled with OptimizerOptions::accumulate.
+  std::int64_t accumulate = 1;
+  Averaging averaging;
+  EarlyStopping early_stopping;
+  std::vector<std::string> metrics{"auto"};  // of validations: as EvaluateOptions::metrics
+  // What the best checkpoint, early stopping and the plateau go by: [min:|max:]NAME of an epoch's report, as "val_f1" or "loss"; a
+  // name alone is that of the validation where there is one. Empty: the validation's accuracy, or the least loss.
+  std::string best;
+};
+
+struct EvaluateOptions {
+  std::int64_t batch = 0;  // 0: the compiled plan's
+  Preprocess preprocess;
+  std::vector<std::string> metrics{"auto"};  // auto takes those that people look at with this loss; empty: loss and accuracy
+  std::function<void(std::int64_t done, std::int64_t all)> on_batch;
+  std::function<bool()> stop;  // asked after every batch and between kernels, by several threads: true, of any rank, ends it
+  std::vector<std::string> outputs;  // of predict: values of the model by name, such as features, in place of its outputs
+};
+
+}  // namespace tandem
