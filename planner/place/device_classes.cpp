@@ -76,45 +76,57 @@ class Classes {
     return alike.back();
   }
 
+  // Devices that exchange with each other: the rows along an axis of a mesh, or pairs of the devices of two groups.
+  struct Rows {
+    std::vector<std::vector<int>> rows;
+    std::vector<int> of;         // by device; -1: in none
+    std::vector<int> by_classes;  // by row: rows of the same classes have one number
+  };
+
   void find_exchanges() {
     for (const Graph& graph : classes_.graphs)
-      for (const Node& node : graph.nodes) {
-        if (const Ints place = node.attributes.ints(along_axis, {}); !place.empty()) rows_along_.insert(place_in(place));
-        if (const Ints groups = node.attributes.ints(between_groups, {}); !groups.empty()) sends_.insert(groups_in(groups));
-      }
+      for (const Node& node : graph.nodes)
+        for (const std::string_view kind : {along_axis, between_groups})
+          if (const Ints place = node.attributes.ints(kind, {}); !place.empty())
+            if (const auto [it, fresh] = rows_.try_emplace({kind, place}); fresh) it->second = rows_of(kind, place);
   }
-  static MeshPlace place_in(const Ints& place) { return {static_cast<int>(place[0]), static_cast<std::size_t>(place[1])}; }
-  static std::pair<int, int> groups_in(const Ints& groups) { return {static_cast<int>(groups[0]), static_cast<int>(groups[1])}; }
 
-  // Those with whom a device exchanges, in order; none where it does not.
-  std::vector<int> row_on(int device, MeshPlace place) const {
-    const int position = group(place.group).position_of(device);
-    return position < 0 ? std::vector<int>{} : group(place.group).row_of(position, place.axis);
+  Rows rows_of(std::string_view kind, const Ints& place) const {
+    const DeviceGroup& first = group(static_cast<int>(place[0]));
+    Rows all{.rows = {}, .of = std::vector<int>(at(devices_), -1), .by_classes = {}};
+    for (std::size_t p = 0; p < first.devices.size(); ++p) {
+      if (all.of[at(first.devices[p])] >= 0) continue;
+      std::vector<int> row = kind == along_axis ? first.row_of(static_cast<int>(p), static_cast<std::size_t>(place[1]))
+                                                : std::vector{first.devices[p], group(static_cast<int>(place[1])).devices[p]};
+      for (const int d : row) all.of[at(d)] = static_cast<int>(all.rows.size());
+      all.rows.push_back(std::move(row));
+    }
+    return all;
   }
-  std::vector<int> pair_on(int device, std::pair<int, int> groups) const {
-    const DeviceGroup &from = group(groups.first), &to = group(groups.second);
-    const int position = std::max(from.position_of(device), to.position_of(device));
-    return position < 0 ? std::vector<int>{} : std::vector<int>{from.devices[at(position)], to.devices[at(position)]};
-  }
-  std::vector<std::size_t> classes_of(const std::vector<int>& row) const {
-    std::vector<std::size_t> list;
-    for (const int d : row) list.push_back(classes_.of[at(d)]);
-    return list;
+
+  void number_by_classes(Rows& rows) const {
+    std::map<std::vector<std::size_t>, int> known;
+    rows.by_classes.clear();
+    for (const std::vector<int>& row : rows.rows) {
+      std::vector<std::size_t> classes;
+      for (const int d : row) classes.push_back(classes_.of[at(d)]);
+      rows.by_classes.push_back(known.try_emplace(std::move(classes), static_cast<int>(known.size())).first->second);
+    }
   }
 
   // Parts a class whose devices exchange with devices of different classes; whether there was one.
   bool part_by_exchanges() {
-    std::map<std::vector<std::vector<std::size_t>>, std::size_t> known;
-    std::vector<std::size_t> now;
+    std::map<std::vector<int>, std::size_t> known;
     DeviceClasses parted;
+    for (auto& [place, rows] : rows_) number_by_classes(rows);
     for (int d = 0; d < devices_; ++d) {
-      std::vector<std::vector<std::size_t>> key{{classes_.of[at(d)]}};
-      for (const MeshPlace& place : rows_along_) key.push_back(classes_of(row_on(d, place)));
-      for (const auto& groups : sends_) key.push_back(classes_of(pair_on(d, groups)));
+      const std::size_t c = classes_.of[at(d)];
+      std::vector<int> key{static_cast<int>(c)};
+      for (const auto& [place, rows] : rows_) key.push_back(rows.of[at(d)] < 0 ? -1 : rows.by_classes[at(rows.of[at(d)])]);
       const auto [it, fresh] = known.try_emplace(std::move(key), parted.graphs.size());
       if (fresh) {
-        parted.graphs.push_back(classes_.graphs[classes_.of[at(d)]]);
-        parted.outputs.push_back(classes_.outputs[classes_.of[at(d)]]);
+        parted.graphs.push_back(classes_.graphs[c]);
+        parted.outputs.push_back(classes_.outputs[c]);
       }
       parted.of.push_back(it->second);
     }
@@ -123,49 +135,27 @@ class Classes {
     return true;
   }
 
-  struct Members {
-    Ints devices;
-    std::int64_t rows = 0;
-  };
-  // All rows of the same classes as the device's own.
-  template <class RowOf>
-  Members members(int device, const std::vector<int>& positions, const RowOf& row_of) const {
-    const std::vector<std::size_t> own = classes_of(row_of(device));
-    std::set<std::vector<int>> seen;
-    Members all;
-    for (const int d : positions) {
-      const std::vector<int> row = row_of(d);
-      if (classes_of(row) != own || !seen.insert(row).second) continue;
-      all.devices.insert(all.devices.end(), row.begin(), row.end());
-      ++all.rows;
-    }
-    return all;
-  }
-
+  // Who exchanges: all rows of the same classes as the device's own.
   void name_exchanges(std::size_t c) {
-    const int device = static_cast<int>(std::find(classes_.of.begin(), classes_.of.end(), c) - classes_.of.begin());
-    std::map<Ints, Members> along, between;
+    const auto device = static_cast<std::size_t>(std::find(classes_.of.begin(), classes_.of.end(), c) - classes_.of.begin());
     for (Node& node : classes_.graphs[c].nodes) {
       Attributes& a = node.attributes;
-      const Members* who = nullptr;
-      if (const Ints place = a.ints(along_axis, {}); !place.empty()) {
-        const auto [it, fresh] = along.try_emplace(place);
-        if (fresh)
-          it->second = members(device, group(place_in(place).group).devices, [&](int d) { return row_on(d, place_in(place)); });
-        who = &it->second;
+      for (const std::string_view kind : {along_axis, between_groups}) {
+        const Ints place = a.ints(kind, {});
+        if (place.empty()) continue;
+        const Rows& rows = rows_.at({kind, place});
+        Ints members;
+        std::int64_t count = 0;
+        for (std::size_t r = 0; r < rows.rows.size(); ++r) {
+          if (rows.by_classes[r] != rows.by_classes[at(rows.of[device])]) continue;
+          members.insert(members.end(), rows.rows[r].begin(), rows.rows[r].end());
+          ++count;
+        }
+        a.erase(kind);
+        a.set("exchange", concat(a.text("exchange"), " of ", members[0]));
+        a.set("devices", std::move(members));
+        if (count > 1) a.set("rows", count);
       }
-      if (const Ints groups = a.ints(between_groups, {}); !groups.empty()) {
-        const auto [it, fresh] = between.try_emplace(groups);
-        if (fresh)
-          it->second = members(device, group(groups_in(groups).first).devices, [&](int d) { return pair_on(d, groups_in(groups)); });
-        who = &it->second;
-      }
-      if (!who) continue;
-      a.erase(along_axis);
-      a.erase(between_groups);
-      a.set("exchange", concat(a.text("exchange"), " of ", who->devices[0]));
-      a.set("devices", who->devices);
-      if (who->rows > 1) a.set("rows", who->rows);
     }
   }
 
@@ -176,8 +166,7 @@ class Classes {
   // By class, until they are parted by exchanges: the first device, and in what others must stand like it.
   std::vector<int> firsts_;
   std::vector<std::set<MeshPlace>> by_position_, by_first_;
-  std::set<MeshPlace> rows_along_;
-  std::set<std::pair<int, int>> sends_;
+  std::map<std::pair<std::string_view, Ints>, Rows> rows_;  // by what a node says of its exchange
   DeviceClasses classes_;
 };
 

@@ -7,12 +7,14 @@
 
 #include "graph/operator.h"
 #include "kernels/cpu/backend.h"
+#include "planner/place/parallel.h"
 #include "planner/plan/plan_file.h"
 #include "ranks/reception.h"
 #include "tests/fuzz/data_formats.h"
 #include "tests/fuzz/small_run.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/thrift_writer.h"
+#include "trainer/devices.h"
 
 namespace tandem::fuzz {
 namespace {
@@ -137,6 +139,16 @@ void write_plans(const fs::path& out, const std::string& name, const std::string
   options.plan.precision = Precision::fp32;
   options.plan.devices.push_back({{"cpu", 1}});
   plan("-two");
+  options.plan.parallel = parse_parallelism("zero=3");
+  plan("-zero");
+  options.plan.parallel = {};
+  options.plan.devices = parse_devices("cpu:0-3");  // which share a program
+  plan("-four");
+  options.plan.parallel = parse_parallelism("data=2,zero=1");
+  options.plan.devices.resize(2);
+  options.plan.optimizer.clip_norm = 1;
+  plan("-norm");
+  options.plan.parallel = {};
   options.plan.mode = PlanMode::inference;
   plan("-inference");
 }

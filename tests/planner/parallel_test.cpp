@@ -224,6 +224,27 @@ TEST(Parallel, StatesLieInPartsByStage) {
   EXPECT_LT(arena(three, ArenaKind::parameters), arena(data, ArenaKind::parameters) / 3);
 }
 
+// Devices of one class share a program, and have a row of a table each.
+struct Meshes {
+  const char *name, *few, *many;  // on 4 and on 32 devices
+};
+void PrintTo(const Meshes& row, std::ostream* out) { *out << row.name; }
+class PlansByClass : public testing::TestWithParam<Meshes> {};
+TEST_P(PlansByClass, GrowWithClassesAndNotWithDevices) {
+  const auto plan_on = [](std::size_t devices, const char* parallel) {
+    CompileOptions o = shared_by(devices, parallel);
+    o.batch = 64;
+    return plan_of(transformer, o);
+  };
+  const Plan small = plan_on(4, GetParam().few), large = plan_on(32, GetParam().many);
+  EXPECT_LE(large.programs.size(), 3U);
+  EXPECT_LE(large.exchanges.size(), small.exchanges.size());
+  EXPECT_LT(serialize(large).size(), serialize(small).size() * 11 / 10 + 28 * 64);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, PlansByClass,
+                         testing::Values(Meshes{"data", "data=4", "data=32"}, Meshes{"states_in_parts", "data=4,zero=1", "data=32,zero=1"}, Meshes{"layers", "data=2,tensor=2", "data=16,tensor=2"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 // What no gradient is: sums of statistics over all samples, and of what all devices have to know of gradients in parts.
 TEST(Parallel, SumsOfStatisticsAndNormsAreTransfers) {
   const auto told = [](Graph (*model)(std::int64_t), const CompileOptions& o) {
