@@ -39,7 +39,7 @@ void print_by_kernel(const Plan& plan, const std::vector<double>& seconds) {
     double seconds = 0, flops = 0, bytes = 0;
   };
   std::map<std::string, Sum> sums;
-  const IdVector<StepId, Step>& steps = plan.devices[0].steps;
+  const IdVector<StepId, Step>& steps = plan.programs[0].steps;
   for (std::size_t s = 0; s < seconds.size(); ++s) {
     const std::string name = name_of(plan, steps[s]);
     Sum& sum = sums[name];
@@ -61,7 +61,7 @@ void print_by_kernel(const Plan& plan, const std::vector<double>& seconds) {
 }
 
 void print_by_step(const Plan& plan, const std::vector<double>& seconds) {
-  const DevicePlan& device = plan.devices[0];
+  const DeviceProgram& device = plan.programs[0];
   for (std::size_t s = 0; s < seconds.size(); ++s) {
     const Step& step = device.steps[s];
     const auto text = [&](BufferId id) { return id.present() ? to_string(device.buffers[id].operand) : std::string("-"); };

@@ -24,7 +24,7 @@ def bound(step):
 
 def rows_of(plan):
     rows = collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0.0])
-    for step in plan["devices"][0]["steps"]:
+    for step in plan["programs"][0]["steps"]:
         name = step.get("kernel", step["kind"])
         name = name.split(".eng")[0].removesuffix(".heuristic")
         for i, value in enumerate((1, step.get("flops", 0), step.get("bytes", 0), bound(step), step.get("seconds", 0))):

@@ -118,7 +118,7 @@ Precision precision_of(const std::string& name) {
 // Bytes that are free on the plan's devices, each counted once; 0 where they cannot tell.
 std::int64_t free_memory(const Plan& plan, Backends backends) {
   std::map<std::string, std::int64_t> free;
-  for (const DevicePlan& d : plan.devices)
+  for (const PlanDevice& d : plan.devices)
     free[to_string(d.device)] = std::max<std::int64_t>(
         0, find_backend(backends, d.device.backend).free_memory(d.device.index, static_cast<int>(plan.devices.size())));
   std::int64_t sum = 0;
@@ -240,7 +240,7 @@ void measure(Options options) {
     late = late_times[late_times.size() / 2];
     const std::vector<double> parts = median_seconds(timed(1), 3);
     for (std::size_t i = 0; i < parts.size(); ++i)
-      copies += plan.devices[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
+      copies += plan.programs[0].steps[StepId{static_cast<int>(i)}].as<SliceStep>() ? parts[i] : 0;
   }
   std::int64_t arena_bytes = 0;
   for (int i = 0; i < session.devices(); ++i) arena_bytes += session.allocated_bytes(i);
@@ -249,7 +249,7 @@ void measure(Options options) {
                                    {"model", file.name()},
                                    {"batch", plan.batch},
                                    {"precision", name_of(plan.precision)},
-                                   {"threads", plan.devices[0].model.threads},
+                                   {"threads", plan.programs[0].model.threads},
                                    {"devices", session.devices()},
                                    {"steps", times.size()},
                                    {"median_ms", 1e3 * median},

@@ -67,7 +67,7 @@ int check(const Invocation& call, const std::string& path) {
     }
   }();
   std::vector<DeviceSpec> devices;
-  for (const DevicePlan& d : plan.devices) devices.push_back({.id = d.device});
+  for (const PlanDevice& d : plan.devices) devices.push_back({.id = d.device});
   const BackendSet backends = BackendSet::load(devices);
   std::vector<std::string> left;
   try {
@@ -95,7 +95,8 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
     smaller.plan.passes.on_placement = {};
     for (const auto& [dim, all] : options.buckets) smaller.dims[dim] = all[b];
     std::int64_t most = 0;
-    for (const DevicePlan& device : model.source().make_plan(smaller, backends).devices) most = std::max(most, device.peak_bytes());
+    for (const DeviceProgram& program : model.source().make_plan(smaller, backends).programs)
+      most = std::max(most, program.peak_bytes());
     text += concat("; ", name, '=', sizes[b], " takes ", text_of_bytes(most), " of the fullest device");
   }
   return text;

@@ -34,10 +34,11 @@ Json epoch_event(const EpochReport& r) {
 Json plan_event(const Plan& plan, const std::vector<Choice>& choices) {
   std::int64_t bytes = 0;  // of the fullest device
   Json::Array devices;
-  for (const DevicePlan& d : plan.devices) {
-    bytes = std::max(bytes, d.peak_bytes());
+  for (const PlanDevice& d : plan.devices) {
+    const DeviceProgram& program = plan.programs[d.program];
+    bytes = std::max(bytes, program.peak_bytes());
     devices.push_back(Json::Object{
-        {"device", to_string(d.device)}, {"samples", d.slice_size}, {"peak_bytes", d.peak_bytes()}, {"steps", d.steps.size()}});
+        {"device", to_string(d.device)}, {"samples", d.slice_size}, {"peak_bytes", program.peak_bytes()}, {"steps", program.steps.size()}});
   }
   return Json::Object{{"event", "plan"},
                       {"model", plan.model},

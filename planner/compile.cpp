@@ -35,7 +35,7 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
 FixedParameters fixed_by(const Plan& plan) {
   FixedParameters fixed;
   for (const PlanParameter& p : plan.parameters)
-    for (const ParameterPart& part : p.parts) fixed.emplace(std::pair(p.key(), part.operand.shape.dims), part.operand);
+    for (const ProgramPart& part : p.parts) fixed.emplace(std::pair(p.key(), part.operand.shape.dims), part.operand);
   return fixed;
 }
 
@@ -213,7 +213,7 @@ class Compilation {
       const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
-      name_parts(*c.programs[u], graphs.graphs[units_[u].graph]);
+      name_parts(*c.programs[u], graphs, graphs.graphs[units_[u].graph]);
       for (auto& [key, operand] : fixed_by(*c.programs[u])) fixed.emplace(key, std::move(operand));
       c.seconds = std::max(c.seconds, c.programs[u]->seconds);
     }
@@ -221,13 +221,14 @@ class Compilation {
   }
 
   // Of parameters that the program holds in part: which.
-  static void name_parts(LoweredGraph& program, const Graph& graph) {
+  static void name_parts(LoweredGraph& program, const Programs& graphs, const Graph& graph) {
     for (LoweredParameter& p : program.parameters) {
       const auto part =
           std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
       if (part == graph.parts.end()) continue;
       p.type.shape = part->whole;
-      p.ranges = part->ranges;
+      const std::vector<std::vector<std::int64_t>>& begins = graphs.begins.at(p.key());
+      for (std::size_t i = 0; i < part->ranges.size(); ++i) p.ranges.push_back({part->ranges[i], begins[i]});
     }
   }
 
@@ -245,7 +246,7 @@ class Compilation {
                       slices_[d].size,
                       best_.programs[unit_of_[d]].get(),
                       backend(o_.devices[d].id.backend).stages_inputs()};
-      if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[d];
+      if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
       replicas.push_back(std::move(replica));
     }
     rows_.resize(outputs_.size());

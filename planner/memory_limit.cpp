@@ -12,7 +12,8 @@ namespace {
 
 // A device's memory, with all that the plan puts there: logical devices share one's.
 struct Load {
-  const DevicePlan* device;
+  const PlanDevice* device;
+  const DeviceProgram* program;
   int replicas = 0;
   std::int64_t bytes = 0, room = 0;  // room: also of what is free, where that is known
   std::int64_t most = 0;             // what the plan may put there, where that is said
@@ -22,18 +23,19 @@ struct Load {
 std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
   std::vector<Load> loads;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const DevicePlan& device = plan.devices[d];
+    const PlanDevice& device = plan.devices[d];
+    const DeviceProgram& program = plan.programs[device.program];
     const auto shared = std::find_if(loads.rbegin(), loads.rend(),
                                      [&](const Load& l) { return o.devices[d].logical > 0 && l.device->device == device.device; });
-    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, 0, 0, device.model.memory}) : *shared;
+    Load& load = shared == loads.rend() ? loads.emplace_back(Load{&device, &program, 0, 0, program.model.memory}) : *shared;
     ++load.replicas;
-    load.bytes += device.peak_bytes();
+    load.bytes += program.peak_bytes();
     if (!o.memory.most.empty()) load.most += o.memory.most[o.memory.most.size() == 1 ? 0 : d];
     if (!o.memory.free.empty() && o.memory.free[d] >= 0) load.room = std::min(load.room, o.memory.free[d]);
   }
   for (Load& load : loads) {
-    if (load.most > 0 && (load.device->model.memory == 0 || load.most < load.room)) load.room = load.most;
-    if ((load.device->model.memory > 0 || load.most > 0) && load.bytes > load.room) return load;
+    if (load.most > 0 && (load.program->model.memory == 0 || load.most < load.room)) load.room = load.most;
+    if ((load.program->model.memory > 0 || load.most > 0) && load.bytes > load.room) return load;
   }
   return std::nullopt;
 }
@@ -54,7 +56,7 @@ void check_memory(const Plan& plan, CompileOptions o, const Compile& compile) {
   const std::optional<Load> load = too_large(plan, o);
   if (!load) return;
   std::string where;
-  for (const auto& [c, bytes] : load->device->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
+  for (const auto& [c, bytes] : load->program->memory) where += concat(where.empty() ? "" : ", ", name_of(c), ' ', mebibytes(bytes));
   const std::string each = load->replicas == 1 ? "" : concat(" for each of ", load->replicas, " logical devices");
   const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch,
                                      " but has ", mebibytes(load->room), " (", where, each, ")");

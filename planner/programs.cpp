@@ -6,7 +6,6 @@
 #include <map>
 
 #include "graph/operator.h"
-#include "planner/place/cut.h"
 #include "planner/place/parallel.h"
 #include "planner/place/place.h"
 #include "planner/place/request.h"
@@ -66,7 +65,11 @@ class Joiner {
     const Graph& graph = graph_of(device);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n)
       if (is_exchange(graph.nodes[n])) {
-        const std::string name = graph.nodes[n].attributes.text("exchange", concat(number++));
+        const Attributes& a = graph.nodes[n].attributes;
+        const Ints devices = a.ints("devices", {});
+        const auto place = std::find(devices.begin(), devices.end(), static_cast<std::int64_t>(device)) - devices.begin();
+        const std::int64_t row = place * a.integer("rows", 1) / std::max<std::int64_t>(1, std::ssize(devices));
+        const std::string name = concat(a.text("exchange", concat(number++)), " #", row);
         members_[name].push_back({device, n});
         exchange_[{device, n}] = name;
       }
@@ -156,19 +159,12 @@ Programs programs_of(Graph whole, const CompileOptions& o) {
     return programs;
   }
   place_rest(whole);
-  for (std::size_t d = 0; d < o.devices.size(); ++d) {
-    const int device = static_cast<int>(d);
-    programs.outputs.push_back(outputs_on(whole, device));
-    int same = 0;
-    while (same < device && !same_program(whole, same, device)) ++same;
-    if (same < device) {
-      programs.of.push_back(programs.of[at(same)]);
-      continue;
-    }
-    programs.of.push_back(programs.graphs.size());
-    programs.graphs.push_back(cut(whole, device));
-    verify(programs.graphs.back());
-  }
+  const int devices = static_cast<int>(o.devices.size());
+  DeviceClasses classes = cut_by_class(whole, devices);
+  programs.graphs = std::move(classes.graphs);
+  programs.of = std::move(classes.of);
+  programs.outputs = std::move(classes.outputs);
+  programs.begins = begins_of_parts(whole, devices);
   return programs;
 }
 

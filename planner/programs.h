@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "planner/options.h"
+#include "planner/place/device_classes.h"
 
 namespace tandem {
 
@@ -22,9 +23,10 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
                               const CompileOptions& options, const Plan* parameters_of);
 
 struct Programs {
-  std::vector<Graph> graphs;              // those that differ
-  std::vector<std::size_t> of;            // by device: its own
-  std::vector<std::vector<int>> outputs;  // by device: which of the whole graph's outputs it gives; without devices: all of them
+  std::vector<Graph> graphs;      // by class of devices
+  std::vector<std::size_t> of;    // by device: its class
+  std::vector<std::vector<int>> outputs;  // by class: which of the whole graph's outputs it gives; without devices: all of them
+  BeginsOfParts begins;
 };
 // Cuts a placed graph. A device without samples takes part in exchanges and updates alone.
 Programs programs_of(Graph whole, const CompileOptions& options);

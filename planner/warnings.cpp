@@ -14,7 +14,7 @@ namespace {
 // Devices that would take part in the work if the batch were larger.
 void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
   std::string idle;
-  for (const DevicePlan& d : plan.devices)
+  for (const PlanDevice& d : plan.devices)
     if (d.slice_size == 0 && d.weight > 0) idle += concat(idle.empty() ? "" : ", ", d.device);
   if (!idle.empty())
     list.push_back(concat("no samples for ", idle, ": the batch of ", plan.batch, " is too small for these devices and weights"));
@@ -23,9 +23,9 @@ void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
 // More devices of a machine than it has cores.
 void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
   double most = 1;
-  for (const DevicePlan& d : plan.devices) most = std::max(most, d.model.sharing);
-  const auto sharers =
-      std::count_if(plan.devices.begin(), plan.devices.end(), [&](const DevicePlan& d) { return d.model.sharing == most; });
+  for (const DeviceProgram& p : plan.programs) most = std::max(most, p.model.sharing);
+  const auto sharers = std::count_if(plan.devices.begin(), plan.devices.end(),
+                                     [&](const PlanDevice& d) { return plan.programs[d.program].model.sharing == most; });
   if (most == 1) return;
   const auto cores = std::llround(static_cast<double>(sharers) / most);
   list.push_back(concat(sharers, " devices take turns on ", cores, cores == 1 ? " core" : " cores", ": a step is estimated to take ",
@@ -34,13 +34,13 @@ void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
 
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
   std::int64_t busy = 0, least = plan.batch;
-  for (const DevicePlan& d : plan.devices)
+  for (const PlanDevice& d : plan.devices)
     if (d.slice_size > 0) {
       ++busy;
       least = std::min(least, d.slice_size);
     }
   if (busy < 2 || least == plan.batch || o.synchronize_batch_norm) return;
-  for (const DevicePlan& d : plan.devices)
+  for (const DeviceProgram& d : plan.programs)
     if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
       list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
                             "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
@@ -68,13 +68,14 @@ class Names {
 void warn_of_few_values(std::vector<std::string>& list, const Plan& plan) {
   Names lone, single;
   std::set<std::string> seen;
-  for (const DevicePlan& d : plan.devices)
-    for (const Step& s : d.steps) {
-      if (s.op() != "BatchNormalizationTraining" || d.slice_size == 0) continue;
+  for (ProgramId id{0}; id.index < std::ssize(plan.programs); ++id.index)
+    for (const DeviceProgram& d = plan.programs[id]; const Step& s : d.steps) {
+      const std::int64_t samples = plan.devices[at(plan.devices_of(id)[0])].slice_size;
+      if (s.op() != "BatchNormalizationTraining" || samples == 0) continue;
       const Shape& x = d.buffers[s.inputs[0]].operand.shape;
       const std::int64_t values = x.rank() < 2 || x[1] == 0 ? 0 : x.elements() / x[1];
       const std::string name = s.origin.empty() ? std::string(s.op()) : s.origin[0];
-      if ((values == 1 || d.slice_size == 1) && seen.insert(name).second) (values == 1 ? lone : single).add(name);
+      if ((values == 1 || samples == 1) && seen.insert(name).second) (values == 1 ? lone : single).add(name);
     }
   if (!lone.none())
     list.push_back(concat("BatchNormalization ", lone.text(),

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "planner/plan/format.h"
+#include "runtime/exchange_specs.h"
 #include "runtime/reorder.h"
 
 namespace tandem {
@@ -19,10 +20,10 @@ std::byte* nowhere() {
 
 DeviceRuntime::DeviceRuntime(const Plan& plan, std::size_t device, const Backend& backend)
     : backend_(backend), index_(device), streams_(plan_streams) {
-  const DevicePlan& d = plan.devices[device];
+  const int threads = plan.program_of(device).model.threads;
   KernelOptions options = plan.options;
-  if (d.model.threads > 0) options.threads = d.model.threads;
-  device_ = backend.open(d.device.index, options);
+  if (threads > 0) options.threads = threads;
+  device_ = backend.open(plan.devices[device].device.index, options);
   device_->activate();
   streams_[0] = device_->create_stream(compute_stream);
 }
@@ -53,7 +54,8 @@ void DeviceRuntime::load(const Buffer& constant, std::byte* memory) {
 }
 
 void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges) {
-  const DevicePlan& device = plan.devices[index_];
+  const DeviceId& name = plan.devices[index_].device;
+  const DeviceProgram& device = plan.program_of(index_);
   for (const Step& s : device.steps)
     if (auto& stream = streams_[static_cast<std::size_t>(s.stream)]; !stream) stream = device_->create_stream(s.stream);
   const bool stages =
@@ -64,16 +66,17 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, std::span<cons
                 .filled = {device_->create_event(), device_->create_event()}};
   std::vector<std::byte*> bases;
   for (const Arena& a : device.arenas) bases.push_back(arena(a, group && group->registers() && a.kind == ArenaKind::gradients));
-  const std::int64_t alignment = backend_.model(device.device.index, 1).alignment;
+  const std::int64_t alignment = backend_.model(name.index, 1).alignment;
   std::vector<std::byte*> addresses;
   for (const Buffer& b : device.buffers) {
     if (b.offset % alignment != 0)
-      fail(ExitCode::device, "the plan has '", b.name, "' at ", b.offset, ", and ", device.device, " wants multiples of ", alignment,
+      fail(ExitCode::device, "the plan has '", b.name, "' at ", b.offset, ", and ", name, " wants multiples of ", alignment,
            ": a plan of an older version is to be made again");
     addresses.push_back(b.bytes == 0 ? nowhere() : bases[static_cast<std::size_t>(b.arena)] + b.offset);
     if (b.constant) load(b, addresses.back());
   }
-  Program::Place place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), exchanges};
+  const std::vector<const ExchangeSpec*> own = specs_of(plan, exchanges, static_cast<int>(index_));
+  Program::Place place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), own};
   // To find kernels that read what no kernel of the step wrote.
   if (std::getenv("TANDEM_POISON_SCRATCH"))
     for (std::size_t i = 0; i < bases.size(); ++i)

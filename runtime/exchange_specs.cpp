@@ -1,34 +1,42 @@
 #include "runtime/exchange_specs.h"
 
-#include <algorithm>
-
 namespace tandem {
 
 std::vector<ExchangeSpec> exchange_specs(const Plan& plan, int first_channel) {
-  std::vector<ExchangeSpec> specs;
-  for (const Exchange& e : plan.exchanges) {
-    ExchangeSpec& spec = specs.emplace_back(e.kind, e.devices, e.elements, e.dtype);
-    spec.channel = first_channel++;
-    spec.streams.resize(e.devices.size());
-    const bool swaps = e.kind == ExchangeKind::all_to_all;
-    if (swaps || e.kind == ExchangeKind::all_gather || e.kind == ExchangeKind::reduce_scatter) spec.parts.resize(e.devices.size());
-    if (swaps) spec.gets.resize(e.devices.size());
+  IdVector<ProgramId, IdVector<ExchangeId, const Step*>> entered;
+  for (const DeviceProgram& program : plan.programs) {
+    auto& steps = entered.emplace_back(plan.exchanges.size(), nullptr);
+    for (const Step& s : program.steps)
+      if (const auto* step = s.as<ExchangeStep>()) steps[step->exchange] = &s;
   }
-  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    const DevicePlan& device = plan.devices[d];
-    for (const Step& s : device.steps) {
-      const auto* step = s.as<ExchangeStep>();
-      if (!step) continue;
-      ExchangeSpec& spec = specs[static_cast<std::size_t>(step->exchange.index)];
-      const auto member =
-          static_cast<std::size_t>(std::find(spec.members.begin(), spec.members.end(), static_cast<int>(d)) - spec.members.begin());
-      const auto elements = [&](BufferId b) { return device.buffers[b].operand.shape.elements(); };
-      spec.streams[member] = s.stream;
-      if (!spec.parts.empty()) spec.parts[member] = elements(spec.kind == ExchangeKind::reduce_scatter ? s.outputs[0] : s.inputs[0]);
-      if (!spec.gets.empty()) spec.gets[member] = elements(s.outputs[0]);
+  std::vector<ExchangeSpec> specs;
+  for (ExchangeId id{0}; id.index < std::ssize(plan.exchanges); ++id.index) {
+    const Exchange& e = plan.exchanges[id];
+    const bool swaps = e.kind == ExchangeKind::all_to_all, scatters = e.kind == ExchangeKind::reduce_scatter;
+    for (std::size_t r = 0; r < at(e.rows); ++r) {
+      ExchangeSpec& spec = specs.emplace_back(e.kind, std::vector<int>(e.row(r).begin(), e.row(r).end()), e.elements, e.dtype);
+      spec.channel = first_channel++;
+      for (const int d : spec.members) {
+        const Step& s = *entered[plan.devices[at(d)].program][id];
+        const auto elements = [&](BufferId b) { return plan.program_of(at(d)).buffers[b].operand.shape.elements(); };
+        spec.streams.push_back(s.stream);
+        if (swaps || scatters || e.kind == ExchangeKind::all_gather) spec.parts.push_back(elements(scatters ? s.outputs[0] : s.inputs[0]));
+        if (swaps) spec.gets.push_back(elements(s.outputs[0]));
+      }
     }
   }
   return specs;
+}
+
+std::vector<const ExchangeSpec*> specs_of(const Plan& plan, std::span<const ExchangeSpec> all, int device) {
+  std::vector<const ExchangeSpec*> own;
+  std::size_t first = 0;
+  for (const Exchange& e : plan.exchanges) {
+    const std::optional<std::size_t> row = e.row_of(device);
+    own.push_back(row ? &all[first + *row] : nullptr);
+    first += at(e.rows);
+  }
+  return own;
 }
 
 }  // namespace tandem

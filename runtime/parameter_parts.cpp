@@ -61,24 +61,26 @@ void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const
   });
 }
 
-CutParameter::CutParameter(const PlanParameter& parameter, std::span<const ParameterPart* const> parts, std::span<const std::byte> whole) {
-  for (const ParameterPart* part : parts)
+CutParameter::CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts,
+                           std::span<const std::byte> whole) {
+  for (const std::optional<ParameterPart>& part : parts)
     if (part && std::none_of(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(*part); }))
-      cut_.emplace_back(part, cut_part(parameter, *part, whole));
+      cut_.emplace_back(&*part, cut_part(parameter, *part, whole));
 }
 
 std::span<const std::byte> CutParameter::bytes_of(const ParameterPart& part) const {
   return std::find_if(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(part); })->second;
 }
 
-std::string difference(const PlanParameter& to_add, const PlanParameter& first) {
-  if (to_add.parts == first.parts && to_add.arena == first.arena && to_add.type == first.type && to_add.source == first.source) return "";
-  const auto [here, there] = std::mismatch(to_add.parts.begin(), to_add.parts.end(), first.parts.begin(), first.parts.end());
-  const auto text = [](const PlanParameter& of, auto part) {
-    return part == of.parts.end() ? concat(of.type, " in ", of.parts.size(), " parts")
-                                  : concat(part->operand, " at ", part->offset, " of device ", part->device);
+std::string difference(const Plan& plan, const PlanParameter& to_add, const Plan& first_plan, const PlanParameter& first) {
+  const std::vector<ParameterPart> parts = plan.parts_of(to_add), first_parts = first_plan.parts_of(first);
+  if (parts == first_parts && to_add.arena == first.arena && to_add.type == first.type && to_add.source == first.source) return "";
+  const auto [here, there] = std::mismatch(parts.begin(), parts.end(), first_parts.begin(), first_parts.end());
+  const auto text = [](const PlanParameter& of, const std::vector<ParameterPart>& all, auto part) {
+    return part == all.end() ? concat(of.type, " in ", all.size(), " parts")
+                             : concat(part->operand, " at ", part->offset, " of device ", part->device);
   };
-  return concat(text(to_add, here), " in the plan to add, ", text(first, there));
+  return concat(text(to_add, parts, here), " in the plan to add, ", text(first, first_parts, there));
 }
 
 }  // namespace tandem

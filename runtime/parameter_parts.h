@@ -17,7 +17,7 @@ void put_part(const PlanParameter& parameter, const ParameterPart& part, std::sp
 // The same for several devices; those that keep the same share it. Null parts: nothing.
 class CutParameter {
  public:
-  CutParameter(const PlanParameter& parameter, std::span<const ParameterPart* const> parts, std::span<const std::byte> whole);
+  CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts, std::span<const std::byte> whole);
   std::span<const std::byte> bytes_of(const ParameterPart& part) const;
 
  private:
@@ -25,6 +25,6 @@ class CutParameter {
 };
 
 // "float32[3]:a at 64 of device 0 in the plan to add, float32[3]:a at 0 of device 0", where two plans keep a parameter differently.
-std::string difference(const PlanParameter& to_add, const PlanParameter& first);
+std::string difference(const Plan& plan, const PlanParameter& to_add, const Plan& first_plan, const PlanParameter& first);
 
 }  // namespace tandem

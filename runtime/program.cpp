@@ -12,7 +12,8 @@ namespace tandem {
 
 struct Program::Adding {
   const Plan& plan;
-  const DevicePlan& device;
+  std::size_t index;  // of the device
+  const DeviceProgram& device;
   const Place& place;
   std::span<std::byte* const> addresses;
   StepId id;
@@ -23,7 +24,7 @@ struct Program::Adding {
 
 Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
     : staging_(place.staging), group_(place.group), rank_(place.rank), ahead_(place.device.runs_ahead()), poisoned_(place.poisoned) {
-  const DevicePlan& device = plan.devices[device_index];
+  const DeviceProgram& device = plan.program_of(device_index);
   IdVector<StepId, Event*> ended(device.steps.size(), nullptr);  // recorded where another stream waits for it
   for (const Step& s : device.steps)
     for (const StepId w : s.waits) {
@@ -45,7 +46,7 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
       last = w;
       instructions_.push_back({.kind = Instruction::wait, .step = id.index, .stream = stream, .event = ended[w]});
     }
-    const Adding adding{plan, device, place, addresses, id, step, stream};
+    const Adding adding{plan, device_index, device, place, addresses, id, step, stream};
     std::visit([&](const auto& what) { add(adding, what); }, step.what);
     if (ended[id]) instructions_.push_back({.kind = Instruction::record, .step = id.index, .stream = stream, .event = ended[id]});
   }
@@ -63,7 +64,7 @@ void Program::add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel) {
 
 void Program::add(const Adding& a, const LaunchStep& launch) {
   try {
-    add_kernel(a, make_kernel(a.place.backend, a.plan, a.device, a.step, launch));
+    add_kernel(a, make_kernel(a.place.backend, a.plan, a.index, a.step, launch));
   } catch (const Error& e) {
     fail(e.code(), names_.back(), ": ", e.what());
   }
@@ -71,9 +72,9 @@ void Program::add(const Adding& a, const LaunchStep& launch) {
 
 void Program::add(const Adding& a, const ExchangeStep& step) {
   const Exchange& e = a.plan.exchanges[step.exchange];
-  if (!a.place.group || e.elements == 0 || e.devices.size() < 2) return;
+  if (!a.place.group || e.elements == 0 || e.row_length() < 2) return;
   try {
-    add_kernel(a, a.place.group->make(a.place.exchanges[static_cast<std::size_t>(step.exchange.index)], a.place.rank));
+    add_kernel(a, a.place.group->make(*a.place.exchanges[at(step.exchange.index)], a.place.rank));
     instructions_.back().exchanges = true;
   } catch (const Error& error) {
     fail(error.code(), names_.back(), ": ", error.what());
@@ -95,7 +96,8 @@ void Program::add(const Adding& a, const SliceStep& slice) {
   const Operand& operand = a.device.buffers[id].operand;
   if (operand.bytes() == 0) return;
   const bool rows = a.plan.inputs[static_cast<std::size_t>(slice.host)].batched;
-  Instruction copy = copy_of(a, id, Instruction::copy_in, slice.host, rows ? operand.bytes() / operand.shape[0] * slice.begin : 0);
+  Instruction copy =
+      copy_of(a, id, Instruction::copy_in, slice.host, rows ? operand.bytes() / operand.shape[0] * a.plan.devices[a.index].slice_begin : 0);
   if (a.step.workspace.present()) {
     Instruction staged = copy;
     staged.stream = staging_.stream.get();
@@ -114,7 +116,10 @@ void Program::add(const Adding& a, const ConcatStep& part) {
   const Operand& operand = a.device.buffers[id].operand;
   if (operand.bytes() == 0) return;
   const bool rows = a.plan.outputs[static_cast<std::size_t>(part.host)].combine == Combine::rows;
-  instructions_.push_back(copy_of(a, id, Instruction::copy_out, part.host, operand.bytes() / (rows ? operand.shape[0] : 1) * part.begin));
+  const int device = static_cast<int>(a.index);
+  const std::int64_t offset =
+      rows ? operand.bytes() / operand.shape[0] * a.plan.first_row(device, part) : operand.bytes() * a.plan.parts_before(device, part);
+  instructions_.push_back(copy_of(a, id, Instruction::copy_out, part.host, offset));
   const Instruction& copy = instructions_.back();
   host_parts_.push_back({copy.host, copy.offset, copy.bytes});
 }

@@ -31,7 +31,7 @@ class Program {
     Staging& staging;
     CollectiveGroup* group;  // null where the plan exchanges nothing
     int rank;              // of the device in the group
-    std::span<const ExchangeSpec> exchanges;  // the plan's
+    std::span<const ExchangeSpec* const> exchanges;  // by exchange of the plan: the device's row
     std::span<std::byte> poisoned = {};  // filled with ones before each step: no number, for floats
   };
   // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not

@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 bool exchanges(const Plan& plan) {
-  return std::any_of(plan.exchanges.begin(), plan.exchanges.end(), [](const Exchange& e) { return e.devices.size() > 1; });
+  return std::any_of(plan.exchanges.begin(), plan.exchanges.end(), [](const Exchange& e) { return e.row_length() > 1; });
 }
 
 [[noreturn]] void rethrow(const DeviceId& device, const Workers::Failure& failure) {
@@ -45,9 +45,9 @@ Session::Session(Plan plan, std::span<const Backend* const> backends, World* wor
   s.backends = backends;
   int threads = 0;
   for (int d = 0; d < s.range.count; ++d) {
-    const DevicePlan& device = plan.devices[static_cast<std::size_t>(s.range.first + d)];
-    find_backend(backends, device.device);
-    threads += std::max(1, device.model.threads);
+    const auto device = static_cast<std::size_t>(s.range.first + d);
+    find_backend(backends, plan.devices[device].device);
+    threads += std::max(1, plan.program_of(device).model.threads);
   }
   s.devices.resize(static_cast<std::size_t>(s.range.count));
   s.inputs.resize(s.devices.size());
@@ -61,14 +61,14 @@ Session::Session(Session&&) noexcept = default;
 void Session::State::check_same_session(const Plan& plan) const {
   const Plan& first = *plans[0];
   const bool same_devices = std::equal(plan.devices.begin(), plan.devices.end(), first.devices.begin(), first.devices.end(),
-                                       [](const DevicePlan& a, const DevicePlan& b) { return a.device == b.device; });
+                                       [](const PlanDevice& a, const PlanDevice& b) { return a.device == b.device; });
   if (!same_devices) fail(ExitCode::usage, "session: the plan to add has other devices than the first");
   for (const PlanParameter& p : plan.parameters) {
     const auto it = parameters.find(p.key());
     if (it == parameters.end())
       fail(ExitCode::usage, "session: the plan to add has parameter '", p.name, "', which the first plan has not");
     const PlanParameter& q = *it->second;
-    if (const std::string how = difference(p, q); !how.empty())
+    if (const std::string how = difference(plan, p, first, q); !how.empty())
       fail(ExitCode::usage, "session: parameter '", p.name, "' is ", how, " in the first");
   }
 }
@@ -104,7 +104,7 @@ void Session::State::load(Plan plan) {
     if (!device) device = std::make_unique<DeviceRuntime>(p, index, find_backend(backends, p.devices[index].device));
     device->add(p, group.get(), specs);
   });
-  channels += static_cast<int>(p.exchanges.size());
+  channels += static_cast<int>(specs.size());
 
   std::vector<std::int64_t>& bytes = output_bytes.emplace_back();
   for (const HostOutput& o : p.outputs) bytes.push_back(o.bytes());
@@ -123,7 +123,7 @@ void Session::State::make_group(const Plan& p) {
   std::vector<const Backend*> of;
   for (int d = 0; d < range.count; ++d) of.push_back(&find_backend(backends, p.devices[static_cast<std::size_t>(range.first + d)].device));
   const std::string& first = p.devices[0].device.backend;
-  const bool mixed = std::ranges::any_of(p.devices, [&](const DevicePlan& d) { return d.device.backend != first; });
+  const bool mixed = std::ranges::any_of(p.devices, [&](const PlanDevice& d) { return d.device.backend != first; });
   group = mixed ? mixed_group(spec, std::move(of)) : of[0]->create_group(spec);
 }
 
@@ -268,7 +268,7 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
   if (repeats > 1 && !plan(index).exchanges.empty()) fail(ExitCode::usage, "session: kernels of a plan that exchanges cannot be repeated");
   std::vector<std::vector<double>> seconds;
   for (int d = 0; d < devices(); ++d)
-    seconds.emplace_back(plan(index).devices[static_cast<std::size_t>(state_->range.first + d)].steps.size(), 0.0);
+    seconds.emplace_back(plan(index).program_of(static_cast<std::size_t>(state_->range.first + d)).steps.size(), 0.0);
   state_->check_idle();
   run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
     program.run_timed(host, seconds[device], repeats);

@@ -19,7 +19,7 @@ void Session::set_parameters(std::span<const NamedTensor> values, ValueRole role
     targets.push_back(it->second);
   }
   const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
-    std::vector<const ParameterPart*> parts;
+    std::vector<std::optional<ParameterPart>> parts;
     for (std::size_t d = 0; d < state_->devices.size(); ++d) parts.push_back(state_->part_of(parameter, d));
     const CutParameter cut(parameter, parts, value.bytes());
     state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
@@ -43,17 +43,18 @@ std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::si
   const auto whole = [&](std::size_t d) { return part_of(p, d) && part_of(p, d)->is_whole(); };
   if (whole(asked)) return {asked};
   if (const auto one = std::find_if(all.begin(), all.end(), whole); one != all.end()) return {*one};
-  if (all.size() != p.parts.size())
+  if (all.size() != plans[0]->parts_of(p).size())
     fail(ExitCode::device, "parameter '", p.name, "' is on devices of another process, and was not gathered since the last step");
   return all;
 }
 
 bool Session::State::lacks(const PlanParameter& p) const {
-  for (int rank = 0; world && rank < world->ranks(); ++rank) {
+  if (!world) return false;
+  const std::vector<ParameterPart> parts = plans[0]->parts_of(p);
+  for (int rank = 0; rank < world->ranks(); ++rank) {
     const auto here = [&](const ParameterPart& part) { return part.device / range.count == rank; };
-    const bool whole =
-        std::any_of(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return here(part) && part.is_whole(); });
-    if (!whole && !std::all_of(p.parts.begin(), p.parts.end(), here)) return true;
+    const bool whole = std::any_of(parts.begin(), parts.end(), [&](const ParameterPart& part) { return here(part) && part.is_whole(); });
+    if (!whole && !std::all_of(parts.begin(), parts.end(), here)) return true;
   }
   return false;
 }
@@ -68,12 +69,13 @@ void Session::gather_parameters() {
   State& s = *state_;
   for (const PlanParameter& p : s.plans[0]->parameters) {
     if (!s.lacks(p)) continue;
+    const std::vector<ParameterPart> parts = s.plans[0]->parts_of(p);
     std::vector<std::vector<std::byte>> bytes(s.devices.size());
     s.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      const ParameterPart* const own = s.part_of(p, d);
+      const std::optional<ParameterPart> own = s.part_of(p, d);
       if (!own) return;
-      const auto first = std::find_if(p.parts.begin(), p.parts.end(), [&](const ParameterPart& part) { return part.same_ranges(*own); });
-      if (&*first != own) return;
+      const auto first = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& part) { return part.same_ranges(*own); });
+      if (first->device != own->device) return;
       bytes[d].resize(static_cast<std::size_t>(own->operand.bytes()));
       device->read(p.arena, *own, bytes[d]);
     });
@@ -134,7 +136,7 @@ std::vector<std::vector<std::uint32_t>> Session::parameter_checksums() const {
   state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
     std::vector<std::byte> bytes;
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const ParameterPart* part = state_->part_of(parameters[p], d);
+      const std::optional<ParameterPart> part = state_->part_of(parameters[p], d);
       if (!part || parameters[p].arena != ArenaKind::parameters) continue;
       bytes.resize(static_cast<std::size_t>(part->operand.bytes()));
       device->read(ArenaKind::parameters, *part, bytes);

@@ -65,8 +65,10 @@ struct Session::State {
 
   const DeviceId& name_of(int device) const { return plans[0]->devices[static_cast<std::size_t>(range.first + device)].device; }
 
-  // What the device of this number, of this process's, keeps of a parameter; null where it has none.
-  const ParameterPart* part_of(const PlanParameter& p, std::size_t device) const { return p.on(range.first + static_cast<int>(device)); }
+  // What the device of this number, of this process's, keeps of a parameter of the first plan; absent where it has none.
+  std::optional<ParameterPart> part_of(const PlanParameter& p, std::size_t device) const {
+    return plans[0]->part_of(p, range.first + static_cast<int>(device));
+  }
   std::map<ParameterKey, std::vector<std::byte>> gathered;  // whole parameters that some rank lacks, as long as they are right
   // Whether some rank has not all of it.
   bool lacks(const PlanParameter& p) const;

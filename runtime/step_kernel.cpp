@@ -7,9 +7,9 @@
 namespace tandem {
 namespace {
 
-std::vector<Operand> operands(const DevicePlan& device, const std::vector<BufferId>& ids) {
+std::vector<Operand> operands(const DeviceProgram& program, const std::vector<BufferId>& ids) {
   std::vector<Operand> out;
-  for (const BufferId id : ids) out.push_back(id.present() ? device.buffers[id].operand : Operand{});
+  for (const BufferId id : ids) out.push_back(id.present() ? program.buffers[id].operand : Operand{});
   return out;
 }
 
@@ -36,56 +36,59 @@ std::string absence_of(const DeviceId& id, Backends backends) {
 }
 
 // What tells a step's kernel from another's.
-std::string text_of(const DevicePlan& device, const Step& step, const LaunchStep& launch) {
-  const std::int64_t room = step.workspace.present() ? device.buffers[step.workspace].bytes : 0;
-  return concat(device.device.backend, ' ', device.model.threads, ' ', launch.op, ' ', launch.kernel, ' ', launch.attributes, ' ', room,
-                ' ', text(operands(device, step.inputs)), " > ", text(operands(device, step.outputs)));
+std::string text_of(const DeviceId& device, const DeviceProgram& program, const Step& step, const LaunchStep& launch) {
+  const std::int64_t room = step.workspace.present() ? program.buffers[step.workspace].bytes : 0;
+  return concat(device.backend, ' ', program.model.threads, ' ', launch.op, ' ', launch.kernel, ' ', launch.attributes, ' ', room,
+                ' ', text(operands(program, step.inputs)), " > ", text(operands(program, step.outputs)));
 }
 
-void check_device(const Plan& plan, const DevicePlan& device, const Backend& backend, std::set<std::string>& seen) {
+void check_device(const Plan& plan, std::size_t index, const Backend& backend, std::set<std::string>& seen) {
+  const DeviceId& device = plan.devices[index].device;
+  const DeviceProgram& program = plan.program_of(index);
   KernelOptions options = plan.options;
-  if (device.model.threads > 0) options.threads = device.model.threads;
-  const std::unique_ptr<Device> opened = backend.open(device.device.index, options);
+  if (program.model.threads > 0) options.threads = program.model.threads;
+  const std::unique_ptr<Device> opened = backend.open(device.index, options);
   opened->activate();
-  for (StepId id{0}; id.index < static_cast<int>(device.steps.size()); ++id.index) {
-    const Step& step = device.steps[id];
+  for (StepId id{0}; id.index < static_cast<int>(program.steps.size()); ++id.index) {
+    const Step& step = program.steps[id];
     const auto* launch = step.as<LaunchStep>();
-    if (!launch || !seen.insert(text_of(device, step, *launch)).second) continue;
+    if (!launch || !seen.insert(text_of(device, program, step, *launch)).second) continue;
     try {
-      make_kernel(backend, plan, device, step, *launch);
+      make_kernel(backend, plan, index, step, *launch);
     } catch (const Error& e) {
-      fail(e.code(), device.device, ": ", text_of_step(plan, device, id), ": ", e.what());
+      fail(e.code(), device, ": ", text_of_step(plan, program, id), ": ", e.what());
     }
   }
 }
 
 }  // namespace
 
-std::string text_of_step(const Plan& plan, const DevicePlan& device, StepId id) {
-  const Step& step = device.steps[id];
+std::string text_of_step(const Plan& plan, const DeviceProgram& program, StepId id) {
+  const Step& step = program.steps[id];
   const auto* launch = step.as<LaunchStep>();
   const std::string what = launch ? concat(launch->op, ", ", launch->kernel) : std::string(kind_of(plan, step));
   return concat("step ", id.index, " (", what, step.origin.empty() ? "" : concat(", from '", step.origin.front(), "'"), ")");
 }
 
-std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step,
+std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, std::size_t device, const Step& step,
                                     const LaunchStep& launch) {
+  const DeviceProgram& program = plan.program_of(device);
   KernelRequest request{.op = launch.op,
                         .attributes = &launch.attributes,
-                        .inputs = operands(device, step.inputs),
-                        .outputs = operands(device, step.outputs),
+                        .inputs = operands(program, step.inputs),
+                        .outputs = operands(program, step.outputs),
                         .options = plan.options,
                         .kernel = launch.kernel};
-  if (device.model.threads > 0) request.options.threads = device.model.threads;
-  request.options.multiprocessors = device.model.multiprocessors;
-  request.options.device = device.device.index;
+  if (program.model.threads > 0) request.options.threads = program.model.threads;
+  request.options.multiprocessors = program.model.multiprocessors;
+  request.options.device = plan.devices[device].device.index;
   std::string offers;
   for (const KernelDescription& d : backend.describe(request)) {
     if (d.kernel != launch.kernel || !agree(request.inputs, d.inputs) || !agree(request.outputs, d.outputs)) {
       offers += concat("\n  ", d.kernel, ": ", text(d.inputs), " → ", text(d.outputs));
       continue;
     }
-    const std::int64_t room = step.workspace.present() ? device.buffers[step.workspace].bytes : 0;
+    const std::int64_t room = step.workspace.present() ? program.buffers[step.workspace].bytes : 0;
     if (d.workspace > room) fail(ExitCode::device, "kernel ", d.kernel, " needs ", d.workspace, " bytes of workspace, the plan has ", room);
     return d.make();
   }
@@ -96,14 +99,15 @@ std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, co
 std::vector<std::string> check_kernels(const Plan& plan, Backends backends) {
   std::vector<std::string> left;
   std::set<std::string> seen;
-  for (const DevicePlan& device : plan.devices) {
-    if (const std::string reason = absence_of(device.device, backends); !reason.empty()) {
-      if (std::string line = concat("kernels of ", device.device, " are not checked: ", reason); left.empty() || left.back() != line)
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const DeviceId& device = plan.devices[d].device;
+    if (const std::string reason = absence_of(device, backends); !reason.empty()) {
+      if (std::string line = concat("kernels of ", device, " are not checked: ", reason); left.empty() || left.back() != line)
         left.push_back(std::move(line));
       continue;
     }
     // A device belongs to the thread that activates it.
-    std::async(std::launch::async, [&] { check_device(plan, device, find_backend(backends, device.device), seen); }).get();
+    std::async(std::launch::async, [&] { check_device(plan, d, find_backend(backends, device), seen); }).get();
   }
   return left;
 }

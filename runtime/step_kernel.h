@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-std::string text_of_step(const Plan& plan, const DevicePlan& device, StepId id);  // "step 3 (MatMul, onednn.matmul, from 'fc1')"
+std::string text_of_step(const Plan& plan, const DeviceProgram& program, StepId id);  // "step 3 (MatMul, onednn.matmul, from 'fc1')"
 
 // Fails (device) where the backend has none that matches: of that name, with these layouts, in this workspace.
-std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, const DevicePlan& device, const Step& step,
+std::unique_ptr<Kernel> make_kernel(const Backend& backend, const Plan& plan, std::size_t device, const Step& step,
                                     const LaunchStep& launch);
 
 // Makes the kernels of all devices that are here, each once, as a session would, and lets them go. Fails as make_kernel does, naming

@@ -145,7 +145,7 @@ std::int64_t CompiledModel::predicted_peak_bytes() const {
     std::map<ArenaKind, std::int64_t> largest;
     std::int64_t sum = 0;
     for (std::size_t p = 0; p < runners.size(); ++p)
-      for (const Arena& arena : opened.plan(p).devices[d].arenas) {
+      for (const Arena& arena : opened.plan(p).program_of(d).arenas) {
         std::int64_t& there = largest[arena.kind];
         if (arena.kind != ArenaKind::constants && arena.bytes <= there) continue;
         sum += arena.bytes;

@@ -1,4 +1,4 @@
-// One device's steps with their buffers, before memory is placed and collectives are added.
+// The steps of a class of devices with their buffers, before memory is placed and collectives are added.
 #pragma once
 #include <map>
 #include <string>
@@ -11,6 +11,12 @@
 
 namespace tandem {
 
+// A range of each device.
+struct LoweredRange {
+  AxisRange of_one;                  // of these devices
+  std::vector<std::int64_t> begins;  // by device of the plan
+};
+
 struct LoweredParameter {
   std::string name;
   BufferId buffer;
@@ -19,7 +25,7 @@ struct LoweredParameter {
   bool trainable = false;
   ValueRole role = ValueRole::plain;
   std::string of;
-  std::vector<AxisRange> ranges{};  // of the template's tensor, of which this device keeps a part; none: all of it
+  std::vector<LoweredRange> ranges{};  // of the template's tensor, of which these devices keep a part each; none: all of it
 
   ParameterKey key() const { return {role, name}; }
 };

@@ -114,6 +114,7 @@ class Selector {
   Exchange named(const Node& node) const {
     Exchange e{.kind = kind_of(node), .name = node.attributes.text("exchange", concat("bucket ", program_.exchanges.size()))};
     for (const std::int64_t d : node.attributes.ints("devices", {})) e.devices.push_back(static_cast<int>(d));
+    e.rows = static_cast<int>(node.attributes.integer("rows", 1));
     return e;
   }
 

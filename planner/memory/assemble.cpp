@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "planner/plan/timeline.h"
 
@@ -16,7 +17,7 @@ bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank(
 double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   if (device.link_bandwidth <= 0) return 0;
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
-  const double members = static_cast<double>(exchange.devices.size());
+  const double members = static_cast<double>(exchange.row_length());
   double moved = bytes;
   if (is_in_place(exchange.kind)) moved = 2 * bytes * (members - 1) / members;
   if (exchange.kind == ExchangeKind::all_to_all) moved = bytes * (members - 1) / members / members;
@@ -24,22 +25,47 @@ double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   return device.launch_seconds + moved / device.link_bandwidth;
 }
 
+auto all_of(const DeviceModel& m) {
+  return std::tie(m.name, m.memory, m.flops, m.bandwidth, m.launch_seconds, m.link_bandwidth, m.threads, m.multiprocessors, m.sharing,
+                  m.alignment);
+}
+
+// Devices that run one program of the plan.
+struct Class {
+  const Replica* first;
+  std::vector<int> devices;
+  ProgramId kept;  // what they run of the plan whose parameters this one shares
+  bool has(const Replica& r, ProgramId keeps) const {
+    return first->program == r.program && first->slice_size == r.slice_size && first->outputs == r.outputs &&
+           first->spec.id.backend == r.spec.id.backend && first->stages_inputs == r.stages_inputs && kept == keeps &&
+           all_of(first->model) == all_of(r.model);
+  }
+};
+
 class PlanAssembler {
  public:
-  PlanAssembler(Plan& plan, const std::vector<Replica>& replicas) : plan_(plan), replicas_(replicas) {
-    for (const Replica& r : replicas) leader_first_.push_back(&r);
-    const auto more = [](const Replica* a, const Replica* b) { return a->slice_size < b->slice_size; };
+  PlanAssembler(Plan& plan, const std::vector<Replica>& replicas, const Plan* parameters_of) : plan_(plan), replicas_(replicas) {
+    for (std::size_t d = 0; d < replicas.size(); ++d) {
+      const Replica& r = replicas[d];
+      const ProgramId kept = parameters_of ? parameters_of->devices[d].program : ProgramId{};
+      const auto like = std::find_if(classes_.begin(), classes_.end(), [&](const Class& c) { return c.has(r, kept); });
+      Class& own = like == classes_.end() ? classes_.emplace_back(Class{&r, {}, kept}) : *like;
+      own.devices.push_back(static_cast<int>(d));
+      plan_.devices.push_back({r.spec.id, {static_cast<int>(&own - classes_.data())}, r.spec.weight, r.slice_begin, r.slice_size});
+    }
+    for (const Class& c : classes_) leader_first_.push_back(&c);
+    const auto more = [](const Class* a, const Class* b) { return a->first->slice_size < b->first->slice_size; };
     const auto leader = std::max_element(leader_first_.begin(), leader_first_.end(), more);
     std::rotate(leader_first_.begin(), leader, std::next(leader));
   }
 
   void list_inputs() {
-    for (const Replica* r : leader_first_)
-      for (const LoweredInput& in : r->program->inputs) {
+    for (const Class* c : leader_first_)
+      for (const LoweredInput& in : c->first->program->inputs) {
         if (std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); })) continue;
-        const Operand& o = r->program->buffers[in.buffer].operand;
+        const Operand& o = c->first->program->buffers[in.buffer].operand;
         HostInput host{.name = in.name, .type = {o.dtype, o.shape}, .role = in.role, .of = in.of};
-        host.batched = !in.is_state() && !in.whole && has_batch(host.type, r->slice_size);
+        host.batched = !in.is_state() && !in.whole && has_batch(host.type, c->first->slice_size);
         if (host.batched) host.type.shape[0] = plan_.batch;
         plan_.inputs.push_back(std::move(host));
       }
@@ -50,11 +76,12 @@ class PlanAssembler {
       HostOutput host = outputs[i];
       host.combine = rows[i] > 0 ? Combine::rows : Combine::sum;
       host.parts = 0;
-      for (const Replica* r : leader_first_)
-        for (std::size_t o = 0; o < r->program->outputs.size(); ++o) {
-          if (r->output(o) != static_cast<int>(i)) continue;
-          const Operand& operand = r->program->buffers[r->program->outputs[o]].operand;
-          if (host.parts++ == 0) host.type = {operand.dtype, operand.shape};
+      for (const Class* c : leader_first_)
+        for (std::size_t o = 0; o < c->first->program->outputs.size(); ++o) {
+          if (c->first->output(o) != static_cast<int>(i)) continue;
+          const Operand& operand = c->first->program->buffers[c->first->program->outputs[o]].operand;
+          if (host.parts == 0) host.type = {operand.dtype, operand.shape};
+          host.parts += static_cast<int>(c->devices.size());
         }
       if (rows[i] > 0) {
         host.parts = 1;
@@ -67,49 +94,69 @@ class PlanAssembler {
   void list_exchanges() {
     std::vector<int> all(replicas_.size());
     std::iota(all.begin(), all.end(), 0);
-    for (const Replica* r : leader_first_)
-      for (const Exchange& e : r->program->exchanges) {
-        if (std::any_of(plan_.exchanges.begin(), plan_.exchanges.end(), [&](const Exchange& x) { return x.name == e.name; })) continue;
+    std::set<std::string> known;
+    for (const Class* c : leader_first_)
+      for (const Exchange& e : c->first->program->exchanges) {
+        if (!known.insert(e.name).second) continue;
         Exchange& exchange = plan_.exchanges.emplace_back(e);
         if (exchange.devices.empty()) exchange.devices = all;
-        for (const int d : exchange.devices)
-          exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, replicas_[static_cast<std::size_t>(d)].model));
+        std::vector<bool> takes_part(classes_.size());
+        for (const int d : exchange.devices) takes_part[at(plan_.devices[at(d)].program.index)] = true;
+        for (std::size_t p = 0; p < classes_.size(); ++p)
+          if (takes_part[p]) exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, classes_[p].first->model));
       }
   }
 
   // On every device its parameters lie one behind the other, in the order of the plan's.
   void place_parameters() {
     std::map<ParameterKey, std::size_t> index;
-    for (const Replica* r : leader_first_)
-      for (const LoweredParameter& p : r->program->parameters)
+    for (const Class* c : leader_first_)
+      for (const LoweredParameter& p : c->first->program->parameters)
         if (index.emplace(p.key(), plan_.parameters.size()).second)
-          plan_.parameters.push_back({p.name, p.type, p.source, r->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
-    for (std::size_t d = 0; d < replicas_.size(); ++d) {
+          plan_.parameters.push_back({p.name, p.type, p.source, c->first->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
+    for (ProgramId id{0}; id.index < std::ssize(classes_); ++id.index) {
+      const Replica& replica = *classes_[at(id.index)].first;
       std::vector<std::pair<const LoweredParameter*, const Buffer*>> own(plan_.parameters.size());
       const auto keep = [&](const LoweredGraph& program, bool parts) {
         for (const LoweredParameter& p : program.parameters)
           if (auto& kept = own[index.at(p.key())]; !kept.first && (parts || p.ranges.empty())) kept = {&p, &program.buffers[p.buffer]};
       };
-      keep(*replicas_[d].program, true);
+      keep(*replica.program, true);
       // A device without samples keeps what the others keep whole: another batch may have some for it.
-      if (replicas_[d].slice_size == 0) keep(*leader_first_[0]->program, false);
+      if (replica.slice_size == 0) keep(*leader_first_[0]->first->program, false);
       std::int64_t ends[std::size(arena_kinds)] = {};
       for (std::size_t p = 0; p < own.size(); ++p) {
         const auto& [parameter, buffer] = own[p];
         if (!parameter) continue;
         auto& end = ends[static_cast<std::size_t>(plan_.parameters[p].arena)];
-        plan_.parameters[p].parts.push_back({static_cast<int>(d), buffer->operand, end, parameter->ranges});
+        ProgramPart& part = plan_.parameters[p].parts.emplace_back(ProgramPart{id, buffer->operand, end, {}});
+        for (const auto& [range, begins] : parameter->ranges) {
+          const auto [cut, unit] = cut_of(begins);
+          part.ranges.push_back({range.axis, cut, unit, range.size, range.outer});
+        }
         end += buffer->bytes;
       }
     }
   }
 
+  void assemble_programs(const CompileOptions& options) {
+    for (ProgramId id{0}; id.index < std::ssize(classes_); ++id.index)
+      plan_.programs.add(assemble_program(plan_, id, *classes_[at(id.index)].first, options));
+  }
+
   void keep_parameters_of(const Plan& other) {
     plan_.parameters = other.parameters;
+    plan_.cuts = other.cuts;
     std::set<ParameterKey> known, own;
-    for (const PlanParameter& p : plan_.parameters) known.insert(p.key());
-    for (const Replica& r : replicas_)
-      for (const LoweredParameter& p : r.program->parameters) {
+    for (PlanParameter& p : plan_.parameters) {
+      known.insert(p.key());
+      std::vector<ProgramPart> parts;
+      for (ProgramId id{0}; id.index < std::ssize(classes_); ++id.index)
+        if (const ProgramPart* kept = p.on(classes_[at(id.index)].kept)) parts.emplace_back(*kept).program = id;
+      p.parts = std::move(parts);
+    }
+    for (const Class* c : leader_first_)
+      for (const LoweredParameter& p : c->first->program->parameters) {
         if (!known.count(p.key())) fail("parameter '", p.name, "' is not in the plan this one shares parameters with");
         own.insert(p.key());
       }
@@ -120,22 +167,33 @@ class PlanAssembler {
   }
 
  private:
+  // The way in which an axis is cut, which is added where it is new, and its unit.
+  std::pair<int, std::int64_t> cut_of(std::vector<std::int64_t> begins) {
+    std::int64_t unit = 0;
+    for (const std::int64_t begin : begins) unit = std::gcd(unit, begin);
+    for (std::int64_t& begin : begins) begin /= std::max<std::int64_t>(1, unit);
+    const auto [cut, fresh] = cuts_.try_emplace(begins, static_cast<int>(plan_.cuts.size()));
+    if (fresh) plan_.cuts.push_back({std::move(begins)});
+    return {cut->second, unit};
+  }
+
   Plan& plan_;
   const std::vector<Replica>& replicas_;
-  std::vector<const Replica*> leader_first_;  // the one with the most samples says in which order things stand
+  std::vector<Class> classes_;              // by program
+  std::vector<const Class*> leader_first_;  // the one with the most samples says in which order things stand
+  std::map<std::vector<std::int64_t>, int> cuts_;
 };
 
 }  // namespace
 
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows,
               const CompileOptions& options, const Plan* parameters_of) {
-  PlanAssembler assembler(plan, replicas);
+  PlanAssembler assembler(plan, replicas, parameters_of);
   parameters_of ? assembler.keep_parameters_of(*parameters_of) : assembler.place_parameters();
   assembler.list_inputs();
   assembler.list_outputs(outputs, rows);
   assembler.list_exchanges();
-  for (std::size_t d = 0; d < replicas.size(); ++d)
-    plan.devices.push_back(assemble_device(plan, static_cast<int>(d), replicas[d], rows, options));
+  assembler.assemble_programs(options);
   for (const Timeline& t : timelines_of(plan)) plan.seconds = std::max(plan.seconds, t.seconds);
 }
 

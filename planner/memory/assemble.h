@@ -19,15 +19,13 @@ struct Replica {
   int output(std::size_t of_program) const { return outputs.empty() ? static_cast<int>(of_program) : outputs[of_program]; }
 };
 
-// Fills plan.inputs, outputs, parameters, devices and exchanges. Programs may differ: an exchange is the same in those that have
-// one of its name, and so are inputs and parameters, by their roles. `outputs`: those of the host, without their types. `rows`: how many
-// rows of each output are one sample's; 0: each device that
-// has it gives a part of its own.
+// Fills plan.inputs, outputs, parameters, cuts, exchanges, programs and devices: devices that are alike share a program. Programs may
+// differ: an exchange is the same in those that have one of its name, and so are inputs and parameters, by their roles. `outputs`: those of
+// the host, without their types. `rows`: how many rows of each output are one sample's; 0: each device that has it gives a part of its own.
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows,
               const CompileOptions& options, const Plan* parameters_of);
 
-// The part of one device, of a plan that has its inputs, outputs, parameters, exchanges and the devices before this one.
-DevicePlan assemble_device(const Plan& plan, int device, const Replica& replica, std::span<const std::int64_t> rows,
-                           const CompileOptions& options);
+// A program of a plan that has its inputs, outputs, parameters and exchanges; `replica`: one of the devices that run it.
+DeviceProgram assemble_program(const Plan& plan, ProgramId program, const Replica& replica, const CompileOptions& options);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// One device's part of a plan: its program's steps with slices, waits and concats around them, and where every buffer lies.
+// A program of a plan: a class of devices' steps with slices, waits and concats around them, and where every buffer lies.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,19 +10,17 @@
 namespace tandem {
 namespace {
 
-Arena& arena(DevicePlan& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
+Arena& arena(DeviceProgram& d, ArenaKind kind) { return d.arenas[static_cast<std::size_t>(kind)]; }
 
-class DeviceAssembler {
+class ProgramAssembler {
  public:
-  DeviceAssembler(const Plan& plan, int index, const Replica& replica, std::span<const std::int64_t> rows, const CompileOptions& options)
-      : plan_(plan), index_(index), replica_(replica), program_(*replica.program), rows_(rows), options_(options) {}
+  ProgramAssembler(const Plan& plan, ProgramId id, const Replica& replica, const CompileOptions& options)
+      : plan_(plan), id_(id), replica_(replica), program_(*replica.program), options_(options) {
+    for (std::size_t e = 0; e < plan.exchanges.size(); ++e) exchanges_.emplace(plan.exchanges[e].name, static_cast<int>(e));
+  }
 
-  DevicePlan run() {
-    device_ = {.device = replica_.spec.id,
-               .model = replica_.model,
-               .weight = replica_.spec.weight,
-               .slice_begin = replica_.slice_begin,
-               .slice_size = replica_.slice_size};
+  DeviceProgram run() {
+    device_.model = replica_.model;
     for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
     device_.buffers = program_.buffers;
     place_persistent();
@@ -40,10 +38,10 @@ class DeviceAssembler {
 
   void place_persistent() {
     std::int64_t sizes[std::size(arena_kinds)] = {};
-    std::map<ParameterKey, const ParameterPart*> by_key;
+    std::map<ParameterKey, const ProgramPart*> by_key;
     const std::set<int> read = read_buffers();
     for (const PlanParameter& p : plan_.parameters) {
-      const ParameterPart* part = p.on(index_);
+      const ProgramPart* part = p.on(id_);
       if (!part) continue;
       by_key[p.key()] = part;
       auto& end = sizes[static_cast<std::size_t>(p.arena)];
@@ -53,7 +51,7 @@ class DeviceAssembler {
       const auto kept = by_key.find(p.key());
       if (kept != by_key.end()) device_.buffers[p.buffer].offset = kept->second->offset;
       if (kept == by_key.end() && read.contains(p.buffer.index))
-        fail("parameter '", p.name, "' is read on device ", index_, ", which keeps nothing of it");
+        fail("parameter '", p.name, "' is read on device ", replica_.spec.id, ", which keeps nothing of it");
     }
     auto& constants = sizes[static_cast<std::size_t>(ArenaKind::constants)];
     for (Buffer& b : device_.buffers)
@@ -85,8 +83,7 @@ class DeviceAssembler {
     for (const LoweredInput& in : program_.inputs) {
       if (!read.count(in.buffer.index)) continue;
       const auto host = std::find_if(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); });
-      Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin()), host->batched ? replica_.slice_begin : 0},
-             .outputs = {in.buffer}};
+      Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin())}, .outputs = {in.buffer}};
       s.bytes = static_cast<double>(device_.buffers[in.buffer].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
       if (replica_.stages_inputs && !in.is_state()) s.workspace = add_staging(in.buffer);
@@ -158,34 +155,20 @@ class DeviceAssembler {
 
   // The program's exchange becomes the plan's of that name.
   void take_from_plan(Step& s, ExchangeStep& step) {
-    const std::string& name = program_.exchanges[step.exchange].name;
-    const auto found = std::find_if(plan_.exchanges.begin(), plan_.exchanges.end(), [&](const Exchange& e) { return e.name == name; });
-    step.exchange = {static_cast<int>(found - plan_.exchanges.begin())};
-    s.seconds = found->seconds;
+    step.exchange = {exchanges_.at(program_.exchanges[step.exchange].name)};
+    s.seconds = plan_.exchanges[step.exchange].seconds;
     for (const auto* list : {&s.inputs, &s.outputs})
       for (const BufferId id : *list) s.bytes = std::max(s.bytes, static_cast<double>(device_.buffers[id].operand.bytes()));
   }
 
   void add_concats() {
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
-      const auto host = static_cast<std::size_t>(replica_.output(i));
-      const HostOutput& output = plan_.outputs[host];
-      const std::int64_t begin = output.combine == Combine::rows ? rows_[host] * replica_.slice_begin : parts_before(host);
-      Step s{.what = ConcatStep{static_cast<int>(host), begin}, .inputs = {program_.outputs[i]}};
+      Step s{.what = ConcatStep{replica_.output(i)}, .inputs = {program_.outputs[i]}};
       s.bytes = static_cast<double>(device_.buffers[program_.outputs[i]].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
       wait_for(s, writes_[root_of(program_.buffers, program_.outputs[i])]);
       device_.steps.push_back(std::move(s));
     }
-  }
-
-  // How many of the devices before this one give the output, too.
-  std::int64_t parts_before(std::size_t host) const {
-    std::int64_t count = 0;
-    for (const DevicePlan& d : plan_.devices)
-      for (const Step& s : d.steps)
-        if (const auto* part = s.as<ConcatStep>()) count += part->host == static_cast<int>(host);
-    return count;
   }
 
   void drop_unused_buffers() {
@@ -309,21 +292,20 @@ class DeviceAssembler {
   }
 
   const Plan& plan_;
-  const int index_;
+  const ProgramId id_;
   const Replica& replica_;
   const LoweredGraph& program_;
-  const std::span<const std::int64_t> rows_;
   const CompileOptions& options_;
-  DevicePlan device_;
+  std::map<std::string_view, int> exchanges_;  // of the plan, by name
+  DeviceProgram device_;
   IdVector<BufferId, StepId> reads_, writes_;        // by root: the step beside the compute stream that nothing has waited for yet
   std::map<StepId, std::vector<BufferId>> touched_;  // by step beside the compute stream: roots of its operands
 };
 
 }  // namespace
 
-DevicePlan assemble_device(const Plan& plan, int device, const Replica& replica, std::span<const std::int64_t> rows,
-                           const CompileOptions& options) {
-  return DeviceAssembler(plan, device, replica, rows, options).run();
+DeviceProgram assemble_program(const Plan& plan, ProgramId program, const Replica& replica, const CompileOptions& options) {
+  return ProgramAssembler(plan, program, replica, options).run();
 }
 
 }  // namespace tandem

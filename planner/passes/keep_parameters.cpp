@@ -28,11 +28,13 @@ ValueId transpose(GraphBuilder& b, ValueId value, const Ints& axes) {
 
 // The shape in which the devices together keep all of it.
 Shape whole_shape(const PlanParameter& kept) {
-  const auto elements = [](const ParameterPart& part) { return part.operand.shape.elements(); };
-  const ParameterPart& part = *std::ranges::max_element(kept.parts, {}, elements);
+  const auto elements = [](const ProgramPart& part) { return part.operand.shape.elements(); };
+  const ProgramPart& part = *std::ranges::max_element(kept.parts, {}, elements);
   Shape held = part.operand.shape;
   if (part.is_whole() || elements(part) == 0) return held;
-  Shape cut = *shape_of(kept.type.shape, part.ranges);
+  std::vector<AxisRange> ranges;
+  for (const ProgramRange& r : part.ranges) ranges.push_back(r.from(0));
+  Shape cut = *shape_of(kept.type.shape, ranges);
   for (int axis = 0; axis < cut.rank(); ++axis) {
     if (cut[axis] == kept.type.shape[axis]) continue;
     const int of_held = held_axis(held, kept.source, cut, axis);

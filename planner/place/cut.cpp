@@ -37,7 +37,7 @@ class Cut {
     to_.groups = whole.groups;
   }
 
-  Graph run() {
+  DeviceGraph run() {
     for (std::size_t i = 0; i < whole_.values.size(); ++i)
       if (const ValueId v{static_cast<int>(i)}; whole_[v].kind != ValueKind::activation && has(whole_[v])) map_[v] = given(whole_[v]);
     for (const ValueId in : whole_.inputs)
@@ -52,7 +52,7 @@ class Cut {
       to_.outputs.emplace_back(operand(out), out.role, out.of);
     }
     if (is_idle(whole_, device_)) drop_unread(to_, is_exchange);
-    return std::move(to_);
+    return {std::move(to_), std::move(by_position_), std::move(by_first_)};
   }
 
  private:
@@ -112,14 +112,8 @@ class Cut {
       v.data = Tensor::scalar(static_cast<float>(share * unbiased(count * share))).cast(value.type.dtype);
     }
     if (v.kind == ValueKind::parameter && part) {
-      PartOfParameter own{{value.role, value.name}, value.template_shape, {}};
-      for (const AxisRange& range : ranges_of(value)) {
-        const auto [of_template, each] = template_axis(value.type.shape, value.source, value.template_shape, range.axis);
-        if (of_template < 0)
-          fail(ExitCode::usage, "placement: axis ", range.axis, " of parameter '", value.name, "', held as ", value.type.shape,
-               ", is none of the template's ", value.template_shape);
-        own.ranges.push_back({of_template, range.begin * each, range.size * each, range.outer});
-      }
+      PartOfParameter own{
+          {value.role, value.name}, value.template_shape, ranges_of(value, group_of(value), positions_[at(value.placement.group)])};
       v.template_shape = *shape_of(value.template_shape, own.ranges);
       to_.parts.push_back(std::move(own));
       v.data.reset();
@@ -137,32 +131,19 @@ class Cut {
   int position_along(const Value& v, std::size_t axis) const { return group_of(v).position_along(positions_[at(v.placement.group)], axis); }
   std::int64_t size_along(const Value& v, std::size_t axis) const { return group_of(v).axes[axis].sizes[at(position_along(v, axis))]; }
 
-  // Where this device's part along a mesh axis lies in what has that shape.
   AxisRange range_of(const Value& v, const Shape& shape, std::size_t along) const {
-    const Part& part = v.placement.parts[along];
-    const MeshAxis mesh = group_of(v).axes[along].as(part);
-    const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
-    const int position = position_along(v, along);
-    return {part.axis, mesh.begin(position) * unit, mesh.sizes[at(position)] * unit, part.outer};
-  }
-  // A device's part of a parameter. Replicas share out what each has by its layers: parts along the last mesh axis are cut first.
-  std::vector<AxisRange> ranges_of(const Value& parameter) const {
-    std::vector<AxisRange> ranges;
-    Shape shape = parameter.type.shape;
-    for (std::size_t a = parameter.placement.parts.size(); a-- > 0;) {
-      if (!part_of(parameter, a).is_split()) continue;
-      const AxisRange& range = ranges.emplace_back(range_of(parameter, shape, a));
-      shape[range.axis] = range.outer * range.size;
-    }
-    return ranges;
+    return tandem::range_of(v, shape, along, group_of(v), positions_[at(v.placement.group)]);
   }
 
-  Tensor cut_constant(const Value& value) const {
+  Tensor cut_constant(const Value& value) {
     Graph scratch;
     GraphBuilder b(scratch, "part", {});
     ValueId v = scratch.add_constant(value.name, *value.data);
     for (std::size_t a = 0; a < value.placement.parts.size(); ++a)
-      if (value.placement.parts[a].is_split()) v = sliced(b, v, range_of(value, b.shape(v), a));
+      if (value.placement.parts[a].is_split()) {
+        by_position_.insert({value.placement.group, a});
+        v = sliced(b, v, range_of(value, b.shape(v), a));
+      }
     for (Node& node : scratch.nodes) {
       FoldContext c{.node = node, .inputs = {*scratch[node.inputs[0]].data}, .outputs = {scratch[node.outputs[0]].type}, .input_types = {}};
       scratch[node.outputs[0]].data = node.op->fold(c)->front();
@@ -233,11 +214,12 @@ class Cut {
   }
 
   // Random numbers of a part are those that the whole has there. Samples are told by the step's state.
-  void count_as_whole(Attributes& attributes, const Value& drawn) const {
+  void count_as_whole(Attributes& attributes, const Value& drawn) {
     for (std::size_t a = 0; a < drawn.placement.parts.size(); ++a) {
       const bool by_samples = group_of(drawn).axes[a].samples && (attributes.has("axis") || attributes.has("inner"));
       if (!part_of(drawn, a).is_split() || by_samples) continue;
       if (attributes.has("part")) fail("placement: '", drawn.name, "' is drawn in parts along several axes of the mesh");
+      by_position_.insert({drawn.placement.group, a});
       const AxisRange range = range_of(drawn, drawn.type.shape, a);
       attributes.set("part", Ints{range.axis, range.begin, drawn.type.shape[range.axis], range.outer});
     }
@@ -261,21 +243,18 @@ class Cut {
         fail("placement: ", node.op->name, " '", node.name, "' gives ", to_[out].type, " on device ", device_, ", placed as ", placed[i]);
   }
 
-  // The same on all devices; nodes may have one name.
-  std::string name_of(const Node& node, int first) const {
-    return concat(node.name, number_ > 1 ? concat(" #", number_) : "", " of ", first);
-  }
+  // Nodes may have one name.
+  std::string name_of(const Node& node) const { return concat(node.name, number_ > 1 ? concat(" #", number_) : ""); }
 
-  // Who takes part, where it is not every device of the plan; the name is the same on all of them.
+  // Who takes part, where it is not every device of the plan.
   void name_exchange(const Node& node, Node& n) const {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
     if (whole_.groups.size() == 1 && group_of(to).axes.size() == 1 && node.op->moves == Moves::sum) return;
-    for (std::size_t a = 0; a < group_of(to).axes.size(); ++a) {
-      if (part_of(from, a) == part_of(to, a)) continue;
-      const std::vector<int> row = group_of(to).row_of(positions_[at(to.placement.group)], a);
-      n.attributes.set("devices", Ints(row.begin(), row.end()));
-      n.attributes.set("exchange", name_of(node, row[0]));
-    }
+    for (std::size_t a = 0; a < group_of(to).axes.size(); ++a)
+      if (part_of(from, a) != part_of(to, a)) {
+        n.attributes.set(std::string(along_axis), Ints{to.placement.group, static_cast<std::int64_t>(a)});
+        n.attributes.set("exchange", name_of(node));
+      }
   }
 
   void take_part(const Node& node) {
@@ -283,7 +262,10 @@ class Cut {
     GraphBuilder b(to_, node.name, node.origin);
     ValueId v = map_[node.inputs[0]];
     for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
-      if (part_of(to, a).is_split() && !part_of(from, a).is_split()) v = sliced(b, v, range_of(to, b.shape(v), a));
+      if (part_of(to, a).is_split() && !part_of(from, a).is_split()) {
+        by_position_.insert({to.placement.group, a});
+        v = sliced(b, v, range_of(to, b.shape(v), a));
+      }
     to_[v].placement = to.placement;
     map_[node.outputs[0]] = v;
   }
@@ -292,7 +274,10 @@ class Cut {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
     bool first = true;
     for (std::size_t a = 0; a < to.placement.parts.size(); ++a)
-      if (part_of(from, a) != part_of(to, a)) first = first && position_along(to, a) == group_of(to).axes[a].first_with_some();
+      if (part_of(from, a) != part_of(to, a)) {
+        by_first_.insert({to.placement.group, a});
+        first = first && position_along(to, a) == group_of(to).axes[a].first_with_some();
+      }
     map_[node.outputs[0]] = first ? operand(node.inputs[0]) : zeros(to);
   }
 
@@ -300,17 +285,13 @@ class Cut {
   void add_send(const Node& node) {
     const Value &from = whole_[node.inputs[0]], &to = whole_[node.outputs[0]];
     const int giver = positions_[at(from.placement.group)], taker = positions_[at(to.placement.group)];
-    const auto pair = [&](int position) {
-      const int a = group_of(from).devices[at(position)], b = group_of(to).devices[at(position)];
-      return Attributes{{"devices", Ints{a, b}}, {"exchange", name_of(node, a)}};
-    };
+    Attributes attributes{{std::string(between_groups), Ints{from.placement.group, to.placement.group}}, {"exchange", name_of(node)}};
     if (giver >= 0) {
       const ValueId given = exchanged(node.inputs[0]);
-      to_.nodes.push_back({node.op, node.name, pair(giver), {given}, {ValueId{}}, node.origin});
+      to_.nodes.push_back({node.op, node.name, attributes, {given}, {ValueId{}}, node.origin});
     }
     if (taker < 0) return;
     const NodeId id{static_cast<int>(to_.nodes.size())};
-    Attributes attributes = pair(taker);
     Value v = to;
     v.type.shape = local(to);
     v.producer = id;
@@ -325,12 +306,37 @@ class Cut {
   const int device_;
   std::vector<int> positions_;  // by group; -1: not in it
   int number_ = 0;              // of the exchange at hand, among those of its name
+  std::set<MeshPlace> by_position_, by_first_;
   Graph to_;
   IdVector<ValueId, ValueId> map_;
   IdVector<ValueId, bool> made_;  // zeros that were put in
 };
 
 }  // namespace
+
+AxisRange range_of(const Value& v, const Shape& shape, std::size_t along, const DeviceGroup& group, int position) {
+  const Part& part = v.placement.parts[along];
+  const MeshAxis mesh = group.axes[along].as(part);
+  const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
+  const int place = group.position_along(position, along);
+  return {part.axis, mesh.begin(place) * unit, mesh.sizes[at(place)] * unit, part.outer};
+}
+
+std::vector<AxisRange> ranges_of(const Value& parameter, const DeviceGroup& group, int position) {
+  std::vector<AxisRange> ranges;
+  Shape shape = parameter.type.shape;
+  for (std::size_t a = parameter.placement.parts.size(); a-- > 0;) {
+    if (!parameter.placement.parts[a].is_split()) continue;
+    const AxisRange range = range_of(parameter, shape, a, group, position);
+    shape[range.axis] = range.outer * range.size;
+    const auto [axis, each] = template_axis(parameter.type.shape, parameter.source, parameter.template_shape, range.axis);
+    if (axis < 0)
+      fail(ExitCode::usage, "placement: axis ", range.axis, " of parameter '", parameter.name, "', held as ", parameter.type.shape,
+           ", is none of the template's ", parameter.template_shape);
+    ranges.push_back({axis, range.begin * each, range.size * each, range.outer});
+  }
+  return ranges;
+}
 
 bool is_idle(const Graph& whole, int device) {
   return std::any_of(whole.groups.begin(), whole.groups.end(), [&](const DeviceGroup& group) {
@@ -341,7 +347,7 @@ bool is_idle(const Graph& whole, int device) {
   });
 }
 
-Graph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
+DeviceGraph cut(const Graph& whole, int device) { return Cut(whole, device).run(); }
 
 namespace {
 
@@ -368,26 +374,6 @@ std::vector<int> outputs_on(const Graph& whole, int device) {
     given.push_back(static_cast<int>(i));
   }
   return given;
-}
-
-bool same_program(const Graph& whole, int a, int b) {
-  for (const DeviceGroup& group : whole.groups) {
-    const int p = group.position_of(a), q = group.position_of(b);
-    if ((p < 0) != (q < 0)) return false;
-    if (p < 0 || p == q) continue;
-    for (std::size_t axis = 0; axis < group.axes.size(); ++axis)
-      if (group.axes[axis].sizes[at(group.position_along(p, axis))] != group.axes[axis].sizes[at(group.position_along(q, axis))])
-        return false;
-  }
-  if (whole.groups.size() > 1 || whole.groups[0].axes.size() > 1) return a == b;
-  // What a device takes of a whole value, or keeps of a parameter, depends on where it stands.
-  const auto takes_part = [](const Node& n) { return n.op->moves == Moves::part || n.op->moves == Moves::addend; };
-  const bool cuts = std::any_of(whole.nodes.begin(), whole.nodes.end(), takes_part);
-  const bool parts = std::any_of(whole.values.begin(), whole.values.end(), [](const Value& v) {
-    return (v.kind == ValueKind::constant || v.kind == ValueKind::parameter) && !v.placement.parts.empty() &&
-           v.placement.parts[0].is_split();
-  });
-  return a == b || (!cuts && !parts);
 }
 
 }  // namespace tandem

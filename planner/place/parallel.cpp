@@ -68,21 +68,22 @@ void keep_parts(PlacementRequest& request, const Plan& plan) {
   const DeviceGroup& all = request.groups[0];
   for (const PlanParameter& p : plan.parameters)
     for (std::size_t a = 0; a < all.axes.size() && p.role == ValueRole::plain; ++a) {
-      std::vector<const ParameterPart*> row;
-      for (const int device : all.row_of(0, a)) row.push_back(p.on(device));  // a device without samples has none
-      const auto is_part = [](const ParameterPart* part) { return part && !part->is_whole(); };
+      std::vector<std::optional<ParameterPart>> row;
+      for (const int device : all.row_of(0, a)) row.push_back(plan.part_of(p, device));  // a device without samples has none
+      const auto is_part = [](const std::optional<ParameterPart>& part) { return part && !part->is_whole(); };
       const auto first = std::ranges::find_if(row, is_part);
-      if (first == row.end() && row.size() > 1 && std::ranges::count(row, nullptr) == std::ssize(row) - 1) {  // one of them owns it
+      const auto holders = std::ranges::count_if(row, [](const std::optional<ParameterPart>& part) { return part.has_value(); });
+      if (first == row.end() && row.size() > 1 && holders == 1) {  // it owns all
         Part all = Part::split(0);
-        for (const ParameterPart* own : row) all.sizes.push_back(own ? 1 : 0);
+        for (const auto& own : row) all.sizes.push_back(own ? 1 : 0);
         set_part(request, p.name, a, std::move(all));
       }
       for (std::size_t i = 0; first != row.end() && i < (*first)->ranges.size(); ++i) {
         const AxisRange& range = (*first)->ranges[i];
-        const auto differs = [&](const ParameterPart* part) { return is_part(part) && part->ranges[i] != range; };
+        const auto differs = [&](const std::optional<ParameterPart>& part) { return is_part(part) && part->ranges[i] != range; };
         if (std::ranges::none_of(row, differs)) continue;  // it is of another axis of the mesh
         Part part = Part::split(range.axis, range.outer);
-        for (const ParameterPart* own : row) part.sizes.push_back(own ? own->ranges[i].size : 0);
+        for (const auto& own : row) part.sizes.push_back(own ? own->ranges[i].size : 0);
         part.sizes = least(std::move(part.sizes));
         set_part(request, p.name, a, part);
       }

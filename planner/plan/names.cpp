@@ -44,12 +44,59 @@ std::string_view kind_of(const Plan& plan, const Step& step) {
   return std::visit(Kind{plan, step}, step.what);
 }
 
-const ParameterPart* PlanParameter::on(int device) const {
-  const auto part = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& p) { return p.device == device; });
-  return part == parts.end() ? nullptr : &*part;
+std::optional<std::size_t> Exchange::row_of(int device) const {
+  const auto member = std::find(devices.begin(), devices.end(), device);
+  if (member == devices.end()) return std::nullopt;
+  return static_cast<std::size_t>(member - devices.begin()) / row_length();
 }
 
-std::int64_t DevicePlan::peak_bytes() const {
+const ProgramPart* PlanParameter::on(ProgramId program) const {
+  const auto part =
+      std::lower_bound(parts.begin(), parts.end(), program, [](const ProgramPart& p, ProgramId id) { return p.program < id; });
+  return part == parts.end() || part->program != program ? nullptr : &*part;
+}
+
+std::vector<int> Plan::devices_of(ProgramId program) const {
+  std::vector<int> list;
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    if (devices[d].program == program) list.push_back(static_cast<int>(d));
+  return list;
+}
+
+ParameterPart Plan::part_of(const ProgramPart& part, int device) const {
+  ParameterPart own{device, part.operand, part.offset, {}};
+  for (const ProgramRange& range : part.ranges) own.ranges.push_back(range.from(range.unit * cuts[at(range.cut)].begins[at(device)]));
+  return own;
+}
+
+std::optional<ParameterPart> Plan::part_of(const PlanParameter& parameter, int device) const {
+  const ProgramPart* const part = parameter.on(devices[at(device)].program);
+  return part ? std::optional(part_of(*part, device)) : std::nullopt;
+}
+
+std::vector<ParameterPart> Plan::parts_of(const PlanParameter& parameter) const {
+  std::vector<ParameterPart> parts;
+  for (int d = 0; d < std::ssize(devices); ++d)
+    if (std::optional<ParameterPart> part = part_of(parameter, d)) parts.push_back(*std::move(part));
+  return parts;
+}
+
+std::int64_t Plan::parts_before(int device, const ConcatStep& part) const {
+  IdVector<ProgramId, bool> gives;
+  for (const DeviceProgram& program : programs)
+    gives.add(std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& s) {
+      const auto* concat = s.as<ConcatStep>();
+      return concat && concat->host == part.host;
+    }));
+  return std::count_if(devices.begin(), devices.begin() + device, [&](const PlanDevice& d) { return gives[d.program]; });
+}
+
+std::int64_t Plan::first_row(int device, const ConcatStep& rows) const {
+  const std::int64_t all = outputs[static_cast<std::size_t>(rows.host)].type.shape[0];
+  return batch == 0 ? 0 : all / batch * devices[static_cast<std::size_t>(device)].slice_begin;
+}
+
+std::int64_t DeviceProgram::peak_bytes() const {
   std::int64_t sum = 0;
   for (const Arena& a : arenas) sum += a.bytes;
   return sum;

@@ -1,6 +1,8 @@
 // The plan: everything a training or inference step does on every device, decided. It is a stable, versioned,
 // self-contained format (tandem_plan.proto); people read it as plan_file.h prints it, the runtime replays it.
 #pragma once
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,6 +26,10 @@ struct StepId {
 struct ExchangeId {
   int index = -1;
   auto operator<=>(const ExchangeId&) const = default;
+};
+struct ProgramId {
+  int index = -1;
+  auto operator<=>(const ProgramId&) const = default;
 };
 
 // Memory by what it is for. The first two persist from step to step and are shared by all plans of a session.
@@ -62,10 +68,16 @@ struct Exchange {
   std::string name;
   // its members, as indices into Plan::devices, in rank order; the first of a broadcast gives, of a send too, of a reduce gets
   std::vector<int> devices;
+  // The members stand in so many rows of one length, one row behind the other: each row exchanges by itself, all of them alike.
+  int rows = 1;
   std::int64_t elements = 0;       // of the whole value
   DType dtype = DType::float32;
   std::vector<std::string> values; // names of the parameters whose gradients it carries
   double seconds = 0;              // estimated
+
+  std::size_t row_length() const { return devices.size() / static_cast<std::size_t>(rows); }
+  std::optional<std::size_t> row_of(int device) const;  // absent where it is no member
+  std::span<const int> row(std::size_t r) const { return std::span(devices).subspan(r * row_length(), row_length()); }
 };
 
 // Why something is exchanged that is no sum of gradients or running statistics: a node wants a value otherwise than it lies.
@@ -78,11 +90,10 @@ struct PlanTransfer {
   std::string reason;
 };
 
-// Host input `host` → outputs[0]: of a batched one as many rows from `begin` as that holds, else all of it. With a workspace
-// (in arena staging) they come there first, if known while the step before still computes.
+// Host input `host` → outputs[0]: of a batched one as many rows as that holds, from the device's slice_begin, else all of it. With a
+// workspace (in arena staging) they come there first, if known while the step before still computes.
 struct SliceStep {
   int host = -1;                   // index into Plan::inputs
-  std::int64_t begin = 0;
 };
 // Runs a kernel. Absent operands: BufferId{}.
 struct LaunchStep {
@@ -96,10 +107,10 @@ struct LaunchStep {
 struct ExchangeStep {
   ExchangeId exchange;
 };
-// inputs[0] → host output `host`: its rows from `begin`, or, of those that are summed, its part number `begin`.
+// inputs[0] → host output `host`: the rows of the device's slice, or, of those that are summed, the device's part: parts stand in the
+// order of the devices that give one.
 struct ConcatStep {
   int host = -1;                   // index into Plan::outputs
-  std::int64_t begin = 0;
 };
 
 struct Step {
@@ -129,18 +140,24 @@ struct Arena {
   std::int64_t lower_bound = 0;    // most bytes live at once: no placement can need less
 };
 
-struct DevicePlan {
-  DeviceId device;
+// What devices of one class do: all that computes the same, of as many samples, on devices of one kind. They differ in where their
+// slices of the batch and their parts of parameters begin, and in with whom they exchange.
+struct DeviceProgram {
   DeviceModel model;
-  double weight = 1;
-  std::int64_t slice_begin = 0;    // rows of the global batch that it works on
-  std::int64_t slice_size = 0;
   std::vector<Arena> arenas;       // in arena_kinds' order
   IdVector<BufferId, Buffer> buffers;
   IdVector<StepId, Step> steps;    // in issue order; each stream runs its own in this order
   std::int64_t peak_bytes() const; // sum of the arenas
   // At the moment of the largest scratch use, live bytes by class (persistent classes whole).
   std::vector<std::pair<MemoryClass, std::int64_t>> memory;
+};
+
+struct PlanDevice {
+  DeviceId device;
+  ProgramId program;               // what it runs
+  double weight = 1;
+  std::int64_t slice_begin = 0;    // rows of the global batch that it works on
+  std::int64_t slice_size = 0;
 };
 
 struct HostInput {
@@ -164,6 +181,32 @@ struct HostOutput {
 // By what a parameter is found.
 using ParameterKey = std::pair<ValueRole, std::string>;
 
+// An AxisRange of each device of a program.
+struct ProgramRange {
+  int axis = 0;
+  int cut = 0;                     // where the axis is cut: index into Plan::cuts
+  std::int64_t unit = 0;           // a device's range begins at unit * the cut's begins[device]
+  std::int64_t size = 0, outer = 1;
+  bool operator==(const ProgramRange&) const = default;
+  AxisRange from(std::int64_t begin) const { return {axis, begin, size, outer}; }
+};
+
+// What the devices of one program keep of a parameter.
+struct ProgramPart {
+  ProgramId program;
+  Operand operand;                 // shape and layout there
+  std::int64_t offset = 0;         // in the parameter's arena
+  std::vector<ProgramRange> ranges{};  // of the template's tensor; none: all of it
+  bool operator==(const ProgramPart&) const = default;
+  bool is_whole() const { return ranges.empty(); }
+};
+
+// A way to cut an axis into parts, which many parameters share.
+struct AxisCut {
+  std::vector<std::int64_t> begins;  // by device, in units; 0 where a device has nothing that is cut so
+  bool operator==(const AxisCut&) const = default;
+};
+
 // What one device keeps of a parameter.
 struct ParameterPart {
   int device = 0;                  // index into Plan::devices
@@ -185,19 +228,19 @@ struct PlanParameter {
   TensorType type;                 // the template's
   Layout source;                   // the row-major template, or a part of it, as seen in an operand's shape (any: row-major)
   ArenaKind arena = ArenaKind::parameters;
-  std::vector<ParameterPart> parts; // by device, ascending; a device may have none, and some device has one
+  std::vector<ProgramPart> parts;  // by program, ascending; a program may have none, and some program has one
   bool trainable = false;
   ValueRole role = ValueRole::plain;  // plain (the template's), optimizer_state, copy (of `of`, in 16 bits), teacher
   std::string of;                  // the parameter that it belongs to
 
   ParameterKey key() const { return {role, name}; }
-  const ParameterPart* on(int device) const;  // null where the device has none
+  const ProgramPart* on(ProgramId program) const;  // null where its devices have none
 };
 
 enum class PlanMode { training, inference };
 
 struct Plan {
-  int version = 3;
+  int version = 4;
   std::string model;
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 0;          // global
@@ -207,13 +250,27 @@ struct Plan {
   KernelOptions options;
   std::vector<HostInput> inputs;
   std::vector<HostOutput> outputs; // training: the loss (sum) and metrics first
+  std::vector<AxisCut> cuts;
   std::vector<PlanParameter> parameters;
   IdVector<ExchangeId, Exchange> exchanges;
   std::vector<PlanTransfer> transfers;  // by bytes, the dearest first
-  std::vector<DevicePlan> devices;
+  IdVector<ProgramId, DeviceProgram> programs;
+  std::vector<PlanDevice> devices;
   std::vector<std::string> warnings;
   double seconds = 0;              // estimated step
   std::uint64_t made_from = 0;     // of a kept plan: fingerprint_of() what it was made from and what it is; 0: not said
+
+  const DeviceProgram& program_of(std::size_t device) const { return programs[devices[device].program]; }
+  DeviceProgram& program_of(std::size_t device) { return programs[devices[device].program]; }
+  std::vector<int> devices_of(ProgramId program) const;  // ascending
+  ParameterPart part_of(const ProgramPart& part, int device) const;  // of a device of that program
+  // What a device keeps of a parameter, and what each that keeps something does, ascending by device.
+  std::optional<ParameterPart> part_of(const PlanParameter& parameter, int device) const;
+  std::vector<ParameterPart> parts_of(const PlanParameter& parameter) const;
+  // Of an output that is summed: how many devices that stand before this one give a part of it.
+  std::int64_t parts_before(int device, const ConcatStep& part) const;
+  // The first of an output's rows that a device gives.
+  std::int64_t first_row(int device, const ConcatStep& rows) const;
 };
 
 // "slice", "launch", "concat", or what the step does in its exchange: "all_reduce", "send", "receive".

@@ -5,32 +5,6 @@
 #include "base/units.h"
 
 namespace tandem {
-namespace {
-
-struct SameAction {
-  template <class A, class B>
-  bool operator()(const A&, const B&) const { return false; }
-  bool operator()(const SliceStep& a, const SliceStep& b) const { return a.host == b.host; }
-  bool operator()(const ConcatStep& a, const ConcatStep& b) const { return a.host == b.host; }
-  bool operator()(const ExchangeStep& a, const ExchangeStep& b) const { return a.exchange == b.exchange; }
-  bool operator()(const LaunchStep& a, const LaunchStep& b) const {
-    return a.op == b.op && a.kernel == b.kernel && to_string(a.attributes) == to_string(b.attributes);
-  }
-};
-
-}  // namespace
-
-bool run_alike(const DevicePlan& a, const DevicePlan& b) {
-  const auto same_step = [](const Step& x, const Step& y) {
-    return std::visit(SameAction{}, x.what, y.what) && x.inputs == y.inputs && x.outputs == y.outputs && x.stream == y.stream &&
-           x.waits == y.waits && x.origin == y.origin;
-  };
-  const auto same_buffer = [](const Buffer& x, const Buffer& y) {
-    return x.operand == y.operand && x.arena == y.arena && x.offset == y.offset && x.bytes == y.bytes;
-  };
-  return std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(), same_buffer) &&
-         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step);
-}
 
 std::string target_of(const Plan& plan, const Step& step) {
   const auto name = [](const auto& list, int index) {
@@ -61,6 +35,13 @@ std::string names_of(const std::vector<DeviceId>& devices) {
     i += std::max(range, alike);
   }
   return text;
+}
+
+std::string names_of(const Plan& plan, ProgramId program) {
+  std::vector<DeviceId> devices;
+  for (const PlanDevice& d : plan.devices)
+    if (d.program == program) devices.push_back(d.device);
+  return names_of(devices);
 }
 
 std::string label_of(const Plan& plan, const Step& step) {

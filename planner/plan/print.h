@@ -6,9 +6,6 @@
 
 namespace tandem {
 
-// Whether two devices run the same steps over the same memory, but for which rows of the batch they take.
-bool run_alike(const DevicePlan& a, const DevicePlan& b);
-
 // "Relu" for a launch, else its kind and what it reads, writes or exchanges: "slice x", "all_reduce bucket 0".
 std::string label_of(const Plan& plan, const Step& step);
 // What a step that is no launch reads, writes or exchanges; else empty.
@@ -16,5 +13,6 @@ std::string target_of(const Plan& plan, const Step& step);
 
 // "cpu:0-3, cpu:6, cuda:0*2": numbers one after another as a range, those of one device's logical ones as how many.
 std::string names_of(const std::vector<DeviceId>& devices);
+std::string names_of(const Plan& plan, ProgramId program);  // of those that run it
 
 }  // namespace tandem

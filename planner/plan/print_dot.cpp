@@ -1,6 +1,7 @@
-// A plan's steps for Graphviz, a cluster for each device: boxes are steps, edges values, dashed edges waits, bold ones what moves
-// between devices. A device that runs the steps of one before it is one box that says so.
+// A plan's steps for Graphviz, a cluster for each program that names its devices: boxes are steps, edges values, dashed edges waits,
+// bold ones what moves between devices, those of a program to itself, too.
 #include <map>
+#include <set>
 
 #include "base/printable.h"
 #include "base/units.h"
@@ -29,16 +30,16 @@ class DotPrinter {
   explicit DotPrinter(const Plan& plan) : plan_(plan), members_(plan.exchanges.size()) {}
 
   std::string run() {
-    out_ = concat("digraph ", quoted(shorten(plan_.model.empty() ? "plan" : plan_.model, 60)),
-                  " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n"
-                  "  graph [fontname=\"Helvetica\" fontsize=12];\n");
-    for (std::size_t d = 0; d < plan_.devices.size(); ++d) {
-      const DevicePlan& device = plan_.devices[d];
-      const std::string rows = concat(device.slice_size, " of ", plan_.batch, " samples");
-      out_ += concat("  subgraph cluster_d", d, " {\n  label=", quoted(concat(device.device, ", ", rows)), ";\n");
-      std::size_t like = 0;
-      while (!run_alike(plan_.devices[like], device)) ++like;
-      like == d ? draw_steps(d) : draw_likeness(d, like);
+    out_ = concat(
+        "digraph ", quoted(shorten(plan_.model.empty() ? "plan" : plan_.model, 60)),
+        " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n"
+        "  graph [fontname=\"Helvetica\" fontsize=12];\n");
+    for (ProgramId p{0}; p.index < std::ssize(plan_.programs); ++p.index) {
+      const std::vector<int> devices = plan_.devices_of(p);
+      const std::string each = devices.size() > 1 ? " each" : "";
+      const std::string rows = concat(plan_.devices[at(devices[0])].slice_size, " of ", plan_.batch, " samples", each);
+      out_ += concat("  subgraph cluster_p", p.index, " {\n  label=", quoted(concat(names_of(plan_, p), ", ", rows)), ";\n");
+      draw_steps(p);
       out_ += "  }\n";
     }
     for (std::size_t e = 0; e < members_.size(); ++e) draw_exchange({static_cast<int>(e)});
@@ -46,19 +47,10 @@ class DotPrinter {
   }
 
  private:
-  static std::string node(std::size_t device, std::size_t step) { return concat("d", device, "s", step); }
+  static std::string node(ProgramId program, std::size_t step) { return concat("p", program.index, "s", step); }
 
-  void draw_likeness(std::size_t d, std::size_t like) {
-    const DevicePlan& device = plan_.devices[d];
-    const std::string name = concat("d", d);
-    out_ += concat("  ", name, " [label=", quoted(concat("the ", device.steps.size(), " steps of ", plan_.devices[like].device)),
-                   " fillcolor=\"#f4f4f4\"];\n");
-    for (const Step& s : device.steps)
-      if (const auto* e = s.as<ExchangeStep>()) members_[e->exchange][static_cast<int>(d)] = name;
-  }
-
-  void draw_steps(std::size_t d) {
-    const DevicePlan& device = plan_.devices[d];
+  void draw_steps(ProgramId p) {
+    const DeviceProgram& device = plan_.programs[p];
     const auto root = [&](BufferId id) {
       for (std::size_t hops = 0; hops < device.buffers.size() && device.buffers[id].alias.present(); ++hops) id = device.buffers[id].alias;
       return id;
@@ -70,21 +62,21 @@ class DotPrinter {
       if (!s.origin.empty()) label += "\n" + shorten(s.origin.front(), 32);
       if (const auto* launch = s.as<LaunchStep>()) label += "\n" + launch->kernel;
       if (s.seconds > 0) label += "\n" + text_of_seconds(s.seconds);
-      out_ += concat("  ", node(d, i), " [label=", quoted(label), " fillcolor=", quoted(std::string(colors[s.what.index()])),
+      out_ += concat("  ", node(p, i), " [label=", quoted(label), " fillcolor=", quoted(std::string(colors[s.what.index()])),
                      s.stream == 0 ? "" : " penwidth=2", "];\n");
       for (const BufferId in : s.inputs) {
         if (!in.present()) continue;
         auto from = writer.find(in);
         if (from == writer.end()) from = writer.find(root(in));
         if (from == writer.end()) continue;  // a parameter or a constant
-        out_ += concat("  ", node(d, from->second), " -> ", node(d, i), " [label=", quoted(to_string(device.buffers[in].operand.shape)),
+        out_ += concat("  ", node(p, from->second), " -> ", node(p, i), " [label=", quoted(to_string(device.buffers[in].operand.shape)),
                        "];\n");
       }
       for (const StepId w : s.waits)
-        out_ += concat("  ", node(d, static_cast<std::size_t>(w.index)), " -> ", node(d, i), " [style=dashed constraint=false];\n");
+        out_ += concat("  ", node(p, static_cast<std::size_t>(w.index)), " -> ", node(p, i), " [style=dashed constraint=false];\n");
       for (const BufferId o : s.outputs)
         if (o.present()) writer[o] = writer[root(o)] = i;
-      if (const auto* e = s.as<ExchangeStep>()) members_[e->exchange][static_cast<int>(d)] = node(d, i);
+      if (const auto* e = s.as<ExchangeStep>()) members_[e->exchange][p] = node(p, i);
     }
   }
 
@@ -93,21 +85,28 @@ class DotPrinter {
     const Exchange& e = plan_.exchanges[id];
     const std::string bytes = text_of_bytes(e.elements * static_cast<std::int64_t>(size_of(e.dtype)));
     const bool one_gives = e.kind == ExchangeKind::send || e.kind == ExchangeKind::broadcast;
-    const auto place = [&](int device) { return members_[id].at(device); };
+    const auto place = [&](int device) { return members_[id].at(plan_.devices[at(device)].program); };
+    std::set<std::pair<std::string, std::string>> drawn;
+    const auto draw = [&](const std::string& from, const std::string& to, const std::string& how) {
+      if (drawn.emplace(from, to).second) out_ += concat("  ", from, " -> ", to, " [style=bold ", how, "];\n");
+    };
     if (one_gives) {
-      for (std::size_t m = 1; m < e.devices.size(); ++m)
-        out_ += concat("  ", place(e.devices[0]), " -> ", place(e.devices[m]),
-                       " [style=bold label=", quoted(concat(shorten(e.name, 28), ", ", bytes)), "];\n");
+      const std::string how = concat("label=", quoted(concat(shorten(e.name, 28), ", ", bytes)));
+      for (std::size_t r = 0; r < at(e.rows); ++r)
+        for (const int to : e.row(r).subspan(1)) draw(place(e.row(r)[0]), place(to), how);
       return;
     }
-    out_ += concat("  x", id.index, " [shape=ellipse fillcolor=", quoted(std::string(colors[2])),
-                   " label=", quoted(concat(name_of(e.kind), " ", shorten(e.name, 28), "\n", bytes)), "];\n");
-    for (const int device : e.devices) out_ += concat("  ", place(device), " -> x", id.index, " [style=bold dir=both constraint=false];\n");
+    const std::string name = concat("x", id.index);
+    out_ += concat("  ", name, " [shape=ellipse fillcolor=", quoted(std::string(colors[2])), " label=",
+                   quoted(concat(name_of(e.kind), " ", shorten(e.name, 28), e.rows > 1 ? concat("\n", e.rows, " rows of ") : "\n",
+                                 e.rows > 1 ? concat(e.row_length(), " devices, ") : "", bytes)),
+                   "];\n");
+    for (const int device : e.devices) draw(place(device), name, "dir=both constraint=false");
   }
 
   const Plan& plan_;
   std::string out_;
-  IdVector<ExchangeId, std::map<int, std::string>> members_;  // by exchange and device: the node that takes part
+  IdVector<ExchangeId, std::map<ProgramId, std::string>> members_;  // the node that takes part
 };
 
 }  // namespace

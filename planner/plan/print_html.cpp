@@ -58,7 +58,7 @@ std::string hint_of(const Plan& plan, const Step& s, std::size_t index) {
   return hint + concat("\n", text_of_seconds(s.seconds), s.measured ? " measured" : " estimated");
 }
 
-std::string timeline(const Plan& plan, const DevicePlan& d, const Timeline& t) {
+std::string timeline(const Plan& plan, const DeviceProgram& d, const Timeline& t) {
   const double total = t.seconds;
   if (total <= 0) return "";
   std::string keys, out;
@@ -75,7 +75,7 @@ std::string timeline(const Plan& plan, const DevicePlan& d, const Timeline& t) {
 }
 
 // Scratch memory: offsets upwards, steps to the right.
-std::string memory_map(const DevicePlan& d) {
+std::string memory_map(const DeviceProgram& d) {
   const auto arena = std::find_if(d.arenas.begin(), d.arenas.end(), [](const Arena& a) { return a.kind == ArenaKind::scratch; });
   if (arena == d.arenas.end() || arena->bytes == 0 || d.steps.empty()) return "";
   const double x = width / static_cast<double>(d.steps.size()), y = map_height / static_cast<double>(arena->bytes);
@@ -108,14 +108,15 @@ std::string html_of(const Plan& plan) {
   const std::string title = escaped(concat(kind, " plan of ", shorten(plan.model, name_width)));
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>{0}</title>\n<style>{1}</style>\n<h1>{0}</h1>\n", title, style);
-  std::vector<const DevicePlan*> drawn;  // devices that run the same steps are drawn once
   const std::vector<Timeline> lines = timelines_of(plan);
-  for (const DevicePlan& d : plan.devices)
-    if (std::none_of(drawn.begin(), drawn.end(), [&](const DevicePlan* other) { return run_alike(*other, d); })) {
-      drawn.push_back(&d);
-      out += concat("<h2>", d.device, ", ", d.slice_size, " of ", plan.batch, " samples</h2>\n",
-                    timeline(plan, d, lines[static_cast<std::size_t>(&d - plan.devices.data())]), memory_map(d));
-    }
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
+    const std::vector<int> devices = plan.devices_of(p);
+    const DeviceProgram& program = plan.programs[p];
+    const std::int64_t samples = plan.devices[at(devices[0])].slice_size;
+    out += concat("<h2>", names_of(plan, p), ", ", samples, " of ", plan.batch,
+                  devices.size() > 1 ? " samples each</h2>\n" : " samples</h2>\n", timeline(plan, program, lines[at(devices[0])]),
+                  memory_map(program));
+  }
   return out + concat("<h2>The plan</h2>\n<pre>", escaped(text_of_plan(plan, true)), "</pre>\n</html>\n");
 }
 

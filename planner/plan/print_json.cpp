@@ -61,8 +61,8 @@ Json json_of(const Buffer& b) {
 }
 
 struct MembersOfAction {
-  Object operator()(const SliceStep& s) const { return {{"host", s.host}, {"begin", s.begin}}; }
-  Object operator()(const ConcatStep& s) const { return {{"host", s.host}, {"begin", s.begin}}; }
+  Object operator()(const SliceStep& s) const { return {{"host", s.host}}; }
+  Object operator()(const ConcatStep& s) const { return {{"host", s.host}}; }
   Object operator()(const ExchangeStep& s) const { return {{"exchange", s.exchange.index}}; }
   Object operator()(const LaunchStep& s) const {
     Object o{{"op", s.op}, {"kernel", s.kernel}};
@@ -86,31 +86,40 @@ Json json_of(const Plan& plan, const Step& s) {
   return o;
 }
 
-Json json_of(const Plan& plan, const DevicePlan& d) {
+Json json_of(const Plan& plan, ProgramId id) {
+  const DeviceProgram& p = plan.programs[id];
   std::int64_t bound = 0;
-  for (const Arena& a : d.arenas) bound += a.lower_bound;
+  for (const Arena& a : p.arenas) bound += a.lower_bound;
   Object memory;
-  for (const auto& [c, bytes] : d.memory) memory.emplace_back(name_of(c), bytes);
+  for (const auto& [c, bytes] : p.memory) memory.emplace_back(name_of(c), bytes);
+  std::vector<std::string> devices;
+  for (const int d : plan.devices_of(id)) devices.push_back(to_string(plan.devices[at(d)].device));
   return Object{
-      {"device", to_string(d.device)},
-      {"model", Object{{"name", d.model.name},
-                       {"memory", d.model.memory},
-                       {"flops", d.model.flops},
-                       {"bandwidth", d.model.bandwidth},
-                       {"launch_seconds", d.model.launch_seconds},
-                       {"link_bandwidth", d.model.link_bandwidth},
-                       {"threads", d.model.threads},
-                       {"multiprocessors", d.model.multiprocessors}}},
-      {"weight", d.weight},
-      {"slice_begin", d.slice_begin},
-      {"slice_size", d.slice_size},
-      {"peak_bytes", d.peak_bytes()},
+      {"devices", devices},
+      {"model", Object{{"name", p.model.name},
+                       {"memory", p.model.memory},
+                       {"flops", p.model.flops},
+                       {"bandwidth", p.model.bandwidth},
+                       {"launch_seconds", p.model.launch_seconds},
+                       {"link_bandwidth", p.model.link_bandwidth},
+                       {"threads", p.model.threads},
+                       {"multiprocessors", p.model.multiprocessors}}},
+      {"peak_bytes", p.peak_bytes()},
       {"lower_bound_bytes", bound},
       {"memory", std::move(memory)},
-      {"arenas", list(d.arenas, [](const Arena& a) -> Json { return Object{{"kind", name_of(a.kind)}, {"bytes", a.bytes}, {"lower_bound", a.lower_bound}}; })},
-      {"buffers", list(d.buffers, [](const Buffer& b) { return json_of(b); })},
-      {"steps", list(d.steps, [&](const Step& s) { return json_of(plan, s); })},
+      {"arenas", list(p.arenas, [](const Arena& a) -> Json { return Object{{"kind", name_of(a.kind)}, {"bytes", a.bytes}, {"lower_bound", a.lower_bound}}; })},
+      {"buffers", list(p.buffers, [](const Buffer& b) { return json_of(b); })},
+      {"steps", list(p.steps, [&](const Step& s) { return json_of(plan, s); })},
   };
+}
+
+Json json_of(const Plan& plan, const PlanDevice& d) {
+  return Object{{"device", to_string(d.device)},
+                {"program", d.program.index},
+                {"weight", d.weight},
+                {"slice_begin", d.slice_begin},
+                {"slice_size", d.slice_size},
+                {"peak_bytes", plan.programs[d.program].peak_bytes()}};
 }
 
 void append_role(Object& to, ValueRole role, const std::string& of) {
@@ -135,15 +144,15 @@ Json json_of(const HostOutput& output) {
   return o;
 }
 
-Json json_of(const AxisRange& r) {
-  Object o{{"axis", r.axis}, {"begin", r.begin}, {"size", r.size}};
+Json json_of(const ProgramRange& r) {
+  Object o{{"axis", r.axis}, {"cut", r.cut}, {"unit", r.unit}, {"size", r.size}};
   if (r.outer > 1) append(o, {{"outer", r.outer}});
   return o;
 }
 
-Json json_of(const ParameterPart& p) {
-  Object o{{"device", p.device}, {"operand", operand_of(p.operand)}, {"offset", p.offset}};
-  if (!p.is_whole()) append(o, {{"ranges", list(p.ranges, [](const AxisRange& r) { return json_of(r); })}});
+Json json_of(const ProgramPart& p) {
+  Object o{{"program", p.program.index}, {"operand", operand_of(p.operand)}, {"offset", p.offset}};
+  if (!p.is_whole()) append(o, {{"ranges", list(p.ranges, [](const ProgramRange& r) { return json_of(r); })}});
   return o;
 }
 
@@ -153,15 +162,15 @@ Json json_of(const PlanParameter& p) {
   append(o, {{"source", p.source.tag()},
              {"arena", name_of(p.arena)},
              {"trainable", p.trainable},
-             {"parts", list(p.parts, [](const ParameterPart& part) { return json_of(part); })}});
+             {"parts", list(p.parts, [](const ProgramPart& part) { return json_of(part); })}});
   append_role(o, p.role, p.of);
   return o;
 }
 
 Json json_of(const Exchange& e) {
   return Object{{"name", e.name},         {"kind", name_of(e.kind)},   {"devices", e.devices},
-                {"elements", e.elements}, {"dtype", name_of(e.dtype)}, {"values", e.values},
-                {"seconds", e.seconds}};
+                {"rows", e.rows},         {"elements", e.elements},    {"dtype", name_of(e.dtype)},
+                {"values", e.values},     {"seconds", e.seconds}};
 }
 
 Json json_of(const PlanTransfer& t) {
@@ -172,6 +181,8 @@ Json json_of(const PlanTransfer& t) {
 }  // namespace
 
 std::string json_of(const Plan& plan) {
+  Json::Array programs;
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) programs.push_back(json_of(plan, p));
   const Json json = Object{
       {"version", plan.version},
       {"hash", hash_of(plan)},
@@ -189,10 +200,12 @@ std::string json_of(const Plan& plan) {
                          {"layout", plan.options.preference == LayoutPreference::blocked ? "blocked" : "channels_last"}}},
       {"inputs", list(plan.inputs, [](const HostInput& i) { return json_of(i); })},
       {"outputs", list(plan.outputs, [](const HostOutput& o) { return json_of(o); })},
+      {"cuts", list(plan.cuts, [](const AxisCut& cut) { return Json(cut.begins); })},
       {"parameters", list(plan.parameters, [](const PlanParameter& p) { return json_of(p); })},
       {"exchanges", list(plan.exchanges, [](const Exchange& e) { return json_of(e); })},
       {"transfers", list(plan.transfers, [](const PlanTransfer& t) { return json_of(t); })},
-      {"devices", list(plan.devices, [&](const DevicePlan& d) { return json_of(plan, d); })},
+      {"programs", std::move(programs)},
+      {"devices", list(plan.devices, [&](const PlanDevice& d) { return json_of(plan, d); })},
       {"warnings", plan.warnings},
   };
   return json.dump() + "\n";

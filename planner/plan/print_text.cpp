@@ -18,8 +18,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
   return s;
 }
 
-const Buffer* find(const DevicePlan& device, BufferId id) {
-  return id.present() && id.index < static_cast<int>(device.buffers.size()) ? &device.buffers[id] : nullptr;
+const Buffer* find(const DeviceProgram& program, BufferId id) {
+  return id.present() && id.index < std::ssize(program.buffers) ? &program.buffers[id] : nullptr;
 }
 
 struct ParameterCount {
@@ -68,15 +68,15 @@ std::string header(const Plan& plan) {
 }
 
 // The rows of devices one after another, from the first one's to the last one's.
-std::string rows_of(const DevicePlan& first, const DevicePlan& last) {
+std::string rows_of(const PlanDevice& first, const PlanDevice& last) {
   if (first.slice_size == 0) return "none";
   const std::int64_t end = last.slice_begin + last.slice_size - 1;
   return end == first.slice_begin ? concat(end) : concat(first.slice_begin, "-", end);
 }
 
-std::string names(const std::vector<const DevicePlan*>& group) {
+std::string names(const std::vector<const PlanDevice*>& group) {
   std::vector<DeviceId> ids;
-  for (const DevicePlan* d : group) ids.push_back(d->device);
+  for (const PlanDevice* d : group) ids.push_back(d->device);
   return names_of(ids);
 }
 
@@ -91,59 +91,54 @@ std::string devices(const Plan& plan) {
                    {"peak memory", Align::right},
                    {"lower bound", Align::right}});
   struct Row {
-    std::vector<const DevicePlan*> devices;
-    std::vector<std::string> alike;
+    std::vector<const PlanDevice*> devices;
+    std::string estimate;
   };
   const std::vector<Timeline> lines = timelines_of(plan);
   std::vector<Row> rows;  // of devices one after another that are alike in all but their name and which rows they take
-  for (const DevicePlan& d : plan.devices) {
-    double flops = 0;
-    for (const Step& s : d.steps) flops += s.flops;
-    std::int64_t bound = 0;
-    for (const Arena& a : d.arenas) bound += a.lower_bound;
-    std::vector<std::string> alike{concat(d.steps.size()), text_of_count(flops) + "FLOP",
-                                   text_of_seconds(lines[static_cast<std::size_t>(&d - plan.devices.data())].seconds),
-                                   text_of_bytes(d.peak_bytes()), text_of_bytes(bound)};
-    const bool joins = !rows.empty() && rows.back().alike == alike && rows.back().devices[0]->slice_size == d.slice_size &&
-                       rows.back().devices[0]->model.name == d.model.name;
-    if (!joins) rows.push_back({{}, std::move(alike)});
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    const PlanDevice& d = plan.devices[i];
+    std::string estimate = text_of_seconds(lines[i].seconds);
+    const PlanDevice* const before = rows.empty() ? nullptr : rows.back().devices[0];
+    const bool joins = before && before->program == d.program && before->slice_size == d.slice_size && rows.back().estimate == estimate;
+    if (!joins) rows.push_back({{}, std::move(estimate)});
     rows.back().devices.push_back(&d);
   }
   for (const Row& row : rows) {
-    const DevicePlan& d = *row.devices[0];
-    std::vector<std::string> cells{names(row.devices), shorten(d.model.name, 36),
-                                   concat(d.slice_size, row.devices.size() > 1 ? " each" : ""), rows_of(d, *row.devices.back())};
-    cells.insert(cells.end(), row.alike.begin(), row.alike.end());
-    table.add(cells);
+    const PlanDevice& d = *row.devices[0];
+    const DeviceProgram& program = plan.programs[d.program];
+    double flops = 0;
+    for (const Step& s : program.steps) flops += s.flops;
+    std::int64_t bound = 0;
+    for (const Arena& a : program.arenas) bound += a.lower_bound;
+    table.add({names(row.devices), shorten(program.model.name, 36), concat(d.slice_size, row.devices.size() > 1 ? " each" : ""),
+               rows_of(d, *row.devices.back()), concat(program.steps.size()), text_of_count(flops) + "FLOP", row.estimate,
+               text_of_bytes(program.peak_bytes()), text_of_bytes(bound)});
   }
   return "Devices\n" + table.text("  ");
 }
 
-template <class Same>
-std::vector<std::vector<const DevicePlan*>> group_by(const Plan& plan, Same&& same) {
-  std::vector<std::vector<const DevicePlan*>> groups;
-  for (const DevicePlan& d : plan.devices) {
-    const auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return same(*g[0], d); });
-    if (it == groups.end())
-      groups.push_back({&d});
-    else
-      it->push_back(&d);
-  }
-  return groups;
-}
-
+// Programs that take the same memory, together.
 std::string memory(const Plan& plan) {
-  const auto same = [](const DevicePlan& a, const DevicePlan& b) {
+  const auto same = [](const DeviceProgram& a, const DeviceProgram& b) {
     return a.memory == b.memory &&
            std::equal(a.arenas.begin(), a.arenas.end(), b.arenas.begin(), b.arenas.end(), [](const Arena& x, const Arena& y) {
              return x.kind == y.kind && x.bytes == y.bytes && x.lower_bound == y.lower_bound;
            });
   };
+  std::vector<std::pair<const DeviceProgram*, std::vector<const PlanDevice*>>> groups;
+  for (const PlanDevice& device : plan.devices) {
+    const DeviceProgram& program = plan.programs[device.program];
+    const auto like = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& g) { return g.first == &program || same(*g.first, program); });
+    auto& group = like == groups.end() ? groups.emplace_back(&program, std::vector<const PlanDevice*>{}) : *like;
+    group.second.push_back(&device);
+  }
   std::string out = "Memory\n";
-  for (const auto& group : group_by(plan, same)) {
-    const DevicePlan& d = *group[0];
+  for (const auto& [program, group] : groups) {
+    const DeviceProgram& d = *program;
     out += concat("  ", names(group), group.size() > 1 ? ", each\n" : "\n");
-    TextTable classes({{"live at the peak"}, {"bytes", Align::right}});
+  TextTable classes({{"live at the peak"}, {"bytes", Align::right}});
     for (const auto& [c, bytes] : d.memory)
       if (bytes > 0) classes.add({std::string(name_of(c)), text_of_bytes(bytes)});
     TextTable arenas({{"arena"}, {"bytes", Align::right}, {"lower bound", Align::right}});
@@ -158,12 +153,12 @@ std::string memory(const Plan& plan) {
   return out;
 }
 
-// "all": every device of the plan.
+// "all": every device of the plan; "8 rows like cpu:0-7": those of the first row, where each row exchanges by itself.
 std::string members(const Plan& plan, const Exchange& e) {
-  if (e.devices.size() == plan.devices.size() && plan.devices.size() > 2) return "all";
-  std::vector<const DevicePlan*> group;
-  for (const int d : e.devices) group.push_back(&plan.devices[static_cast<std::size_t>(d)]);
-  return names(group);
+  if (e.rows == 1 && e.devices.size() == plan.devices.size() && plan.devices.size() > 2) return "all";
+  std::vector<const PlanDevice*> group;
+  for (const int d : e.row(0)) group.push_back(&plan.devices[at(d)]);
+  return concat(e.rows > 1 ? concat(e.rows, " rows like ") : "", names(group));
 }
 
 std::string exchanges(const Plan& plan) {
@@ -217,9 +212,9 @@ std::string name_of_kernel(const std::string& kernel) {
 
 std::string steps(const Plan& plan) {
   std::string out;
-  for (const auto& group : group_by(plan, run_alike)) {
-    const DevicePlan& d = *group[0];
-    out += concat("\nSteps of ", names(group), group.size() > 1 ? " (the same)\n" : "\n");
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
+    const DeviceProgram& d = plan.programs[p];
+    out += concat("\nSteps of ", names_of(plan, p), plan.devices_of(p).size() > 1 ? " (the same)\n" : "\n");
     const bool streams = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.stream != 0; });
     const auto operand = [&](BufferId id) {
       const Buffer* b = find(d, id);
@@ -283,12 +278,10 @@ std::string steps(const Plan& plan) {
 }  // namespace
 
 std::string line_of_plan(const Plan& plan) {
-  std::vector<const DevicePlan*> all;
+  std::vector<const PlanDevice*> all;
+  for (const PlanDevice& d : plan.devices) all.push_back(&d);
   std::int64_t peak = 0;
-  for (const DevicePlan& d : plan.devices) {
-    all.push_back(&d);
-    peak = std::max(peak, d.peak_bytes());
-  }
+  for (const DeviceProgram& p : plan.programs) peak = std::max(peak, p.peak_bytes());
   std::string line = concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ",
                             text_of(count_parameters(plan), plan.mode, " parameters"), ", batch ", plan.batch, " on ", names(all), ", ",
                             to_string(plan.precision), ", ", text_of_bytes(peak), all.size() > 1 ? " a device at most" : "");

@@ -82,10 +82,10 @@ LaunchStep read(const file::Launch& in) {
 
 decltype(Step::what) read_action(const file::Step& in) {
   switch (in.what_case()) {
-    case file::Step::kSlice: return SliceStep{in.slice().host(), in.slice().begin()};
+    case file::Step::kSlice: return SliceStep{in.slice()};
     case file::Step::kLaunch: return read(in.launch());
     case file::Step::kExchange: return ExchangeStep{{in.exchange()}};
-    case file::Step::kConcat: return ConcatStep{in.concat().host(), in.concat().begin()};
+    case file::Step::kConcat: return ConcatStep{in.concat()};
     case file::Step::WHAT_NOT_SET: break;
   }
   fail("a step does nothing");
@@ -106,21 +106,18 @@ Step read(const file::Step& in) {
   return step;
 }
 
-DevicePlan read(const file::DevicePlan& in) {
-  DevicePlan device;
-  device.device = {in.backend(), in.index()};
+DeviceProgram read(const file::Program& in) {
+  DeviceProgram program;
   const file::DeviceModel& m = in.model();
-  device.model = {m.name(), m.memory(), m.flops(), m.bandwidth(), m.launch_seconds(), m.link_bandwidth(), m.threads(), m.multiprocessors()};
-  device.weight = in.weight();
-  device.slice_begin = in.slice_begin();
-  device.slice_size = in.slice_size();
+  program.model = {m.name(),           m.memory(),         m.flops(),   m.bandwidth(),
+                   m.launch_seconds(), m.link_bandwidth(), m.threads(), m.multiprocessors()};
   for (const file::Arena& arena : in.arenas())
-    device.arenas.push_back({read_enum(arena.kind(), ArenaKind::staging, "arena"), arena.bytes(), arena.lower_bound()});
-  for (const file::Buffer& buffer : in.buffers()) device.buffers.push_back(read(buffer));
-  for (const file::Step& step : in.steps()) device.steps.push_back(read(step));
+    program.arenas.push_back({read_enum(arena.kind(), ArenaKind::staging, "arena"), arena.bytes(), arena.lower_bound()});
+  for (const file::Buffer& buffer : in.buffers()) program.buffers.push_back(read(buffer));
+  for (const file::Step& step : in.steps()) program.steps.push_back(read(step));
   for (const file::MemoryUse& use : in.memory())
-    device.memory.emplace_back(read_enum(use.memory(), MemoryClass::workspace, "memory class"), use.bytes());
-  return device;
+    program.memory.emplace_back(read_enum(use.memory(), MemoryClass::workspace, "memory class"), use.bytes());
+  return program;
 }
 
 PlanParameter read(const file::Parameter& in) {
@@ -130,9 +127,9 @@ PlanParameter read(const file::Parameter& in) {
   parameter.source = Layout(in.source());
   parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
   for (const file::ParameterPart& part : in.parts()) {
-    std::vector<AxisRange> ranges;
-    for (const file::AxisRange& r : part.ranges()) ranges.push_back({r.axis(), r.begin(), r.size(), r.outer()});
-    parameter.parts.push_back({part.device(), read(part.operand()), part.offset(), std::move(ranges)});
+    std::vector<ProgramRange> ranges;
+    for (const file::ProgramRange& r : part.ranges()) ranges.push_back({r.axis(), r.cut(), r.unit(), r.size(), r.outer()});
+    parameter.parts.push_back({{part.program()}, read(part.operand()), part.offset(), std::move(ranges)});
   }
   parameter.trainable = in.trainable();
   parameter.role = read_role(in.role());
@@ -140,11 +137,20 @@ PlanParameter read(const file::Parameter& in) {
   return parameter;
 }
 
-Exchange read(const file::Exchange& in) {
+// Of all exchanges of a plan together: those of 4,096 devices in 4,096 exchanges. A few bytes of a file name many again.
+constexpr std::int64_t most_members = std::int64_t{1} << 24;
+
+Exchange read(const file::Exchange& in, const file::Plan& plan, std::int64_t& together) {
   Exchange exchange;
   exchange.kind = read_enum(in.kind(), ExchangeKind::all_to_all, "exchange");
   exchange.name = in.name();
-  exchange.devices.assign(in.devices().begin(), in.devices().end());
+  if (in.members() < 0 || in.members() >= plan.members_size())
+    fail("exchange '", in.name(), "' is among members ", in.members(), " of ", plan.members_size());
+  const file::Members& members = plan.members(in.members());
+  if ((together += members.devices_size()) > most_members)
+    fail("exchange '", in.name(), "' and those before it have ", together, " members together, expected at most ", most_members);
+  exchange.devices.assign(members.devices().begin(), members.devices().end());
+  exchange.rows = members.rows();
   exchange.elements = in.elements();
   exchange.dtype = static_cast<DType>(in.dtype());
   exchange.values.assign(in.values().begin(), in.values().end());
@@ -178,10 +184,14 @@ Plan read(const file::Plan& in) {
   for (const file::HostOutput& output : in.outputs())
     plan.outputs.push_back({output.name(), read(output.type()), read_enum(output.combine(), Combine::sum, "combine"), output.parts(),
                             read_role(output.role()), output.of()});
+  for (const file::Cut& cut : in.cuts()) plan.cuts.push_back({{cut.begins().begin(), cut.begins().end()}});
   for (const file::Parameter& parameter : in.parameters()) plan.parameters.push_back(read(parameter));
-  for (const file::Exchange& exchange : in.exchanges()) plan.exchanges.push_back(read(exchange));
+  std::int64_t members = 0;
+  for (const file::Exchange& exchange : in.exchanges()) plan.exchanges.push_back(read(exchange, in, members));
   for (const file::Transfer& transfer : in.transfers()) plan.transfers.push_back(read(transfer));
-  for (const file::DevicePlan& device : in.devices()) plan.devices.push_back(read(device));
+  for (const file::Program& program : in.programs()) plan.programs.push_back(read(program));
+  for (const file::Device& d : in.devices())
+    plan.devices.push_back({{d.backend(), d.index()}, {d.program()}, d.weight(), d.slice_begin(), d.slice_size()});
   plan.warnings.assign(in.warnings().begin(), in.warnings().end());
   plan.seconds = in.seconds();
   plan.made_from = in.made_from();
@@ -190,12 +200,12 @@ Plan read(const file::Plan& in) {
 
 // The fields of a plan that hold messages, down to a step.
 constexpr std::string_view plan_begin = "\x0a\x0btandem.plan";  // the field `format`, which is written first
-enum : int { in_plan, in_device, in_step, in_other };
+enum : int { in_plan, in_program, in_step, in_other };
 constexpr WireField wire_fields[] = {
-    {in_plan, 8, "options", in_other},       {in_plan, 9, "inputs[]", in_other},    {in_plan, 10, "outputs[]", in_other},  {in_plan, 11, "parameters[]", in_other},
-    {in_plan, 13, "devices[]", in_device},   {in_plan, 17, "exchanges[]", in_other}, {in_plan, 18, "transfers[]", in_other}, {in_device, 3, "model", in_other},     {in_device, 7, "arenas[]", in_other},
-    {in_device, 8, "buffers[]", in_other},   {in_device, 9, "steps[]", in_step},    {in_device, 10, "memory[]", in_other}, {in_step, 17, "slice", in_other},
-    {in_step, 18, "launch", in_other},       {in_step, 20, "concat", in_other},
+    {in_plan, 8, "options", in_other},     {in_plan, 9, "inputs[]", in_other},     {in_plan, 10, "outputs[]", in_other},  {in_plan, 11, "parameters[]", in_other},
+    {in_plan, 17, "exchanges[]", in_other}, {in_plan, 18, "transfers[]", in_other}, {in_plan, 19, "cuts[]", in_other},     {in_plan, 20, "members[]", in_other},
+    {in_plan, 21, "programs[]", in_program}, {in_plan, 22, "devices[]", in_other},   {in_program, 3, "model", in_other},    {in_program, 7, "arenas[]", in_other},
+    {in_program, 8, "buffers[]", in_other}, {in_program, 9, "steps[]", in_step},    {in_program, 10, "memory[]", in_other}, {in_step, 18, "launch", in_other},
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ class Replay {
     for (std::size_t d = 0; d < lines_.size(); ++d) {
       lines_[d].streams = static_cast<int>(free_[d].size());
       // of what waits for ever
-      for (auto* times : {&lines_[d].begins, &lines_[d].ends}) times->resize(plan_.devices[d].steps.size(), lines_[d].seconds);
+      for (auto* times : {&lines_[d].begins, &lines_[d].ends}) times->resize(plan_.program_of(d).steps.size(), lines_[d].seconds);
     }
     return std::move(lines_);
   }
@@ -27,13 +27,13 @@ class Replay {
  private:
   // As far as a device comes without the others.
   void go_on(std::size_t d) {
-    const auto& steps = plan_.devices[d].steps;
+    const auto& steps = plan_.program_of(d).steps;
     while (lines_[d].begins.size() < steps.size()) {
-      if (const auto* exchange = next(d).as<ExchangeStep>()) return meet(exchange->exchange);
+      if (const auto* exchange = next(d).as<ExchangeStep>()) return meet(exchange->exchange, static_cast<int>(d));
       take(d, ready(d));
     }
   }
-  const Step& next(std::size_t d) const { return plan_.devices[d].steps[lines_[d].begins.size()]; }
+  const Step& next(std::size_t d) const { return plan_.program_of(d).steps[lines_[d].begins.size()]; }
 
   double ready(std::size_t d) {
     const Step& s = next(d);
@@ -53,9 +53,12 @@ class Replay {
   }
 
   // A member waits until the last of them lets all go on.
-  void meet(ExchangeId e) {
-    const std::vector<int>& members = plan_.exchanges[e].devices;
-    if (++came_[e] < members.size()) return;
+  void meet(ExchangeId e, int device) {
+    const Exchange& exchange = plan_.exchanges[e];
+    const std::size_t row = *exchange.row_of(device);
+    const std::span<const int> members = exchange.row(row);
+    came_[e].resize(at(exchange.rows));
+    if (++came_[e][row] < members.size()) return;
     double begin = 0;
     for (const int m : members) begin = std::max(begin, ready(static_cast<std::size_t>(m)));
     for (const int m : members) {
@@ -67,7 +70,7 @@ class Replay {
   const Plan& plan_;
   std::vector<Timeline> lines_;
   std::vector<std::vector<double>> free_;  // by device and stream
-  IdVector<ExchangeId, std::size_t> came_;
+  IdVector<ExchangeId, std::vector<std::size_t>> came_;  // by row
   std::vector<int> going_;
 };
 

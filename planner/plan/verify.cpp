@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tandem {
 namespace {
@@ -41,54 +42,112 @@ std::string places_of(std::span<const AxisRange> ranges) {
   return text;
 }
 
-// Every element is on some device: on one with all of it, or in parts of which two are the same or have nothing in common.
-void check_whole(const PlanParameter& p, const std::string& where, const std::vector<Box>& boxes, Breaches& breaches) {
-  if (std::ranges::any_of(p.parts, &ParameterPart::is_whole)) return;
+// A part that is no other's.
+struct DistinctPart {
+  ParameterPart part;
+  Box box;
+};
+
+// Every element is on some device: on one with all of it, or in parts that have nothing in common.
+void check_whole(const PlanParameter& p, const std::string& where, std::vector<DistinctPart> parts, Breaches& breaches) {
+  if (std::ranges::any_of(p.parts, &ProgramPart::is_whole)) return;
+  std::erase_if(parts, [](const DistinctPart& d) { return d.part.operand.shape.elements() == 0; });
+  // In the order in which they begin along an axis that is cut, each is compared with those that have not ended there.
+  const std::size_t along = parts.empty() ? 0 : at(parts[0].part.ranges[0].axis) + 1;
+  std::ranges::stable_sort(parts, {}, [&](const DistinctPart& d) { return d.box[along].front().begin; });
+  std::vector<const DistinctPart*> open;
   std::int64_t elements = 0;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    bool met = false;
-    for (std::size_t k = 0; k < i && !met; ++k) {
-      met = p.parts[k].same_ranges(p.parts[i]);
-      if (!met && meet(boxes[k], boxes[i]))
-        return breaches.add(where, " of ", p.type, ": the parts on devices ", p.parts[k].device, " and ", p.parts[i].device, " overlap");
-    }
-    if (!met) elements += p.parts[i].operand.shape.elements();
+  for (const DistinctPart& d : parts) {
+    std::erase_if(open, [&](const DistinctPart* o) { return o->box[along].back().end <= d.box[along].front().begin; });
+    for (const DistinctPart* o : open)
+      if (meet(o->box, d.box)) {
+        const auto [one, other] = std::minmax(o->part.device, d.part.device);
+        return breaches.add(where, " of ", p.type, ": the parts on devices ", one, " and ", other, " overlap");
+      }
+    open.push_back(&d);
+    elements += d.part.operand.shape.elements();
   }
   if (elements != p.type.shape.elements())
     breaches.add(where, " of ", p.type, ": no device keeps ", p.type.shape.elements() - elements, " of its elements");
 }
 
-void check_parameter(const Plan& plan, const PlanParameter& p, Breaches& breaches) {
+// By program.
+using Devices = IdVector<ProgramId, std::vector<int>>;
+
+constexpr std::int64_t most_units = std::int64_t{1} << 31;  // and of what one has: products fit
+
+void check_parameter(const Plan& plan, const Devices& devices, const PlanParameter& p, Breaches& breaches) {
   const std::string where = concat("parameter '", brief(p.name), "'");
   if (const std::string reason = problem_of(p.type); !reason.empty()) return breaches.add(where, ": ", reason);
   if (p.arena != ArenaKind::parameters && p.arena != ArenaKind::optimizer) breaches.add(where, " lies in arena ", name_of(p.arena));
   if (p.parts.empty()) return breaches.add(where, " is on no device");
-  std::vector<Box> boxes;
-  int before = -1;
-  for (const ParameterPart& part : p.parts) {
-    if (part.device <= before || part.device >= static_cast<int>(plan.devices.size()))
-      return breaches.add(where, " has a part on device ", part.device, " of ", plan.devices.size(), ", behind one on ", before);
-    before = part.device;
+  std::vector<DistinctPart> parts;
+  std::set<std::vector<std::int64_t>> met;  // of each its numbers
+  ProgramId before;
+  for (const ProgramPart& part : p.parts) {
+    if (part.program <= before || part.program.index >= std::ssize(plan.programs))
+      return breaches.add(where, " has a part of program ", part.program.index, " of ", plan.programs.size(), ", behind one of ",
+                          before.index);
+    before = part.program;
     const Operand& o = part.operand;
     if (const std::string reason = problem_of(o); !reason.empty()) return breaches.add(where, ": ", reason);
     if (o.layout.opaque()) return breaches.add(where, ": layout ", o.layout, " cannot be exported");
-    boxes.push_back(box_of(p, part));
-    if (p.type.dtype != o.dtype || boxes.back().empty())
-      return breaches.add(where, " of ", p.type, " is kept as ", o,
-                          places_of(part.ranges));
+    for (const ProgramRange& r : part.ranges)
+      if (r.cut < 0 || r.cut >= std::ssize(plan.cuts) || r.unit < 0 || r.unit > most_units)
+        return breaches.add(where, " is cut in way ", r.cut, " of ", plan.cuts.size(), ", with units of ", r.unit);
+    for (const int device : devices[part.program]) {
+      ParameterPart own = plan.part_of(part, device);
+      std::vector<std::int64_t> numbers{static_cast<std::int64_t>(o.dtype), o.shape.elements()};
+      for (const AxisRange& r : own.ranges) numbers.insert(numbers.end(), {r.axis, r.begin, r.size, r.outer});
+      if (!met.insert(std::move(numbers)).second) continue;
+      Box box = box_of(p, own);
+      if (p.type.dtype != o.dtype || box.empty()) return breaches.add(where, " of ", p.type, " is kept as ", o, places_of(own.ranges));
+      parts.push_back({std::move(own), std::move(box)});
+    }
     if (p.source.any()) continue;
     const std::string reason = problem_of(Operand{o.dtype, o.shape, p.source});
     if (!reason.empty() || !p.source.plain()) return breaches.add(where, ": source layout ", p.source, " does not fit ", o.shape);
   }
-  check_whole(p, where, boxes, breaches);
+  check_whole(p, where, std::move(parts), breaches);
 }
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;
 
-void check_whole(const Plan& plan, Breaches& breaches) {
+// Who runs what. Whether programs, cuts and rows of exchanges may be looked up by device.
+bool check_devices(const Plan& plan, Devices& devices, Breaches& breaches) {
+  const std::size_t before = breaches.count();
+  if (plan.devices.empty()) breaches.add("there are no devices");
+  devices.resize(plan.programs.size());
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    const PlanDevice& d = plan.devices[i];
+    if (d.program.index < 0 || d.program.index >= std::ssize(plan.programs)) {
+      breaches.add(d.device, ": runs program ", d.program.index, " of ", plan.programs.size());
+      continue;
+    }
+    std::vector<int>& others = devices[d.program];
+    if (!others.empty() && plan.devices[at(others[0])].device.backend != d.device.backend)
+      breaches.add(d.device, " and ", plan.devices[at(others[0])].device, " run one program");
+    others.push_back(static_cast<int>(i));
+  }
+  for (ProgramId p{0}; p.index < std::ssize(devices); ++p.index)
+    if (devices[p].empty()) breaches.add("program ", p.index, " is run by no device");
+  for (std::size_t c = 0; c < plan.cuts.size(); ++c) {
+    const std::vector<std::int64_t>& begins = plan.cuts[c].begins;
+    if (begins.size() != plan.devices.size() ||
+        std::any_of(begins.begin(), begins.end(), [](std::int64_t begin) { return begin < 0 || begin > most_units; }))
+      breaches.add("cut ", c, " has ", begins.size(), " begins, expected one of each of ", plan.devices.size(), " devices, 0 to ",
+                   most_units);
+  }
+  for (std::size_t e = 0; e < plan.exchanges.size(); ++e)
+    if (const Exchange& x = plan.exchanges[e]; x.rows < 1 || x.devices.size() % at(x.rows) != 0)
+      breaches.add("exchange ", e, " '", brief(x.name), "' (", name_of(x.kind), ") has ", x.devices.size(), " members in ", x.rows,
+                   " rows");
+  return breaches.count() == before;
+}
+
+void check_whole(const Plan& plan, const Devices& devices, Breaches& breaches) {
   if (plan.version != plan_version) breaches.add("version ", plan.version, ", expected ", plan_version);
   if (plan.batch < 0 || plan.batch > most_rows) breaches.add("batch is ", plan.batch, ", expected 0 to ", most_rows);
-  if (plan.devices.empty()) breaches.add("there are no devices");
   for (const HostInput& i : plan.inputs) {
     if (const std::string reason = problem_of(i.type); !reason.empty()) breaches.add("input '", brief(i.name), "': ", reason);
     if (i.batched && (i.type.shape.rank() == 0 || i.type.shape[0] != plan.batch))
@@ -108,7 +167,7 @@ void check_whole(const Plan& plan, Breaches& breaches) {
   }
   std::map<ParameterKey, const PlanParameter*> known;
   for (const PlanParameter& p : plan.parameters) {
-    check_parameter(plan, p, breaches);
+    check_parameter(plan, devices, p, breaches);
     if (!known.emplace(p.key(), &p).second)
       breaches.add("there are two parameters '", brief(p.name), "'",
                    p.role == ValueRole::plain ? "" : concat(" that are a ", name_of(p.role)));
@@ -119,7 +178,7 @@ void check_whole(const Plan& plan, Breaches& breaches) {
     if (of == known.end() || of->second->type.shape != p.type.shape || !is_16_bit(p.type.dtype))
       breaches.add("parameter '", brief(p.name), "' of ", p.type, " is no copy in 16 bits of a parameter '", brief(p.of), "'");
   }
-  for (const DevicePlan& d : plan.devices)
+  for (const PlanDevice& d : plan.devices)
     if (d.slice_begin < 0 || d.slice_size < 0 || d.slice_begin > plan.batch || d.slice_size > plan.batch - d.slice_begin)
       breaches.add(d.device, ": works on ", d.slice_size, " rows from ", d.slice_begin, " of ", plan.batch);
 }
@@ -130,12 +189,12 @@ std::string brief(const std::string& name) {
   return name.size() <= 80 ? name : name.substr(0, 77) + "...";
 }
 
-std::string DeviceBreaches::buffer(BufferId id) const { return concat("buffer ", id.index, " '", brief(device_.buffers[id].name), "'"); }
+std::string ProgramBreaches::buffer(BufferId id) const { return concat("buffer ", id.index, " '", brief(program_.buffers[id].name), "'"); }
 
-std::string DeviceBreaches::step(StepId id) const { return name_of_step(plan_, device_, id); }
+std::string ProgramBreaches::step(StepId id) const { return name_of_step(plan_, program_, id); }
 
-std::string name_of_step(const Plan& plan, const DevicePlan& device, StepId id) {
-  const Step& s = device.steps[id];
+std::string name_of_step(const Plan& plan, const DeviceProgram& program, StepId id) {
+  const Step& s = program.steps[id];
   const auto* launch = s.as<LaunchStep>();
   return concat("step ", id.index, " (", launch ? brief(launch->op) : std::string(kind_of(plan, s)), ")");
 }
@@ -148,14 +207,16 @@ void Breaches::raise(const Plan& plan) const {
 
 void verify(const Plan& plan) {
   Breaches breaches;
-  check_whole(plan, breaches);
-  bool sound = true;
-  for (const DevicePlan& device : plan.devices) {
-    const Structure structure = verify_structure(plan, device, breaches);
+  Devices devices;
+  bool sound = check_devices(plan, devices, breaches);
+  if (!sound) breaches.raise(plan);
+  check_whole(plan, devices, breaches);
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
+    const Structure structure = verify_structure(plan, p, devices[p], breaches);
     sound = sound && structure.sound;
     if (!structure.sound) continue;
-    verify_launches(plan, device, breaches);
-    verify_memory(plan, device, structure.roots, breaches);
+    verify_launches(plan, p, breaches);
+    verify_memory(plan, p, structure.roots, breaches);
   }
   if (sound) {
     verify_exchanges(plan, breaches);

@@ -1,6 +1,7 @@
 // What verify() is made of: all breaches of a plan are collected, then told at once.
 #pragma once
 #include "planner/plan/format.h"
+#include "planner/plan/print.h"
 
 namespace tandem {
 
@@ -11,6 +12,7 @@ class Breaches {
     if (++count_ <= shown) text_ += concat("\n  ", parts...);
   }
   void raise(const Plan& plan) const;  // fails (model) where there are any
+  std::size_t count() const { return count_; }
 
  private:
   static constexpr std::size_t shown = 100;  // the rest is counted
@@ -21,13 +23,14 @@ class Breaches {
 // A name as messages show it.
 std::string brief(const std::string& name);
 
-// How a device's part and what is in it are named in messages, and where breaches of it go.
-class DeviceBreaches {
+// How a program and what is in it are named in messages, and where breaches of it go.
+class ProgramBreaches {
  public:
-  DeviceBreaches(const Plan& plan, const DevicePlan& device, Breaches& breaches) : plan_(plan), device_(device), breaches_(breaches) {}
+  ProgramBreaches(const Plan& plan, ProgramId program, Breaches& breaches)
+      : plan_(plan), id_(program), program_(plan.programs[program]), breaches_(breaches) {}
   template <class... Parts>
   void add(const Parts&... parts) {
-    breaches_.add(device_.device, ": ", parts...);
+    breaches_.add(names_of(plan_, id_), ": ", parts...);
     ++count_;
   }
   std::size_t count() const { return count_; }
@@ -36,25 +39,26 @@ class DeviceBreaches {
 
  private:
   const Plan& plan_;
-  const DevicePlan& device_;
+  const ProgramId id_;
+  const DeviceProgram& program_;
   Breaches& breaches_;
   std::size_t count_ = 0;
 };
 
 // "step 3 (Relu)"
-std::string name_of_step(const Plan& plan, const DevicePlan& device, StepId id);
+std::string name_of_step(const Plan& plan, const DeviceProgram& program, StepId id);
 
 struct Structure {
   bool sound = false;  // indices and places may be relied on
   IdVector<BufferId, BufferId> roots;  // the buffer whose memory a buffer shares, itself where it has its own
 };
-// Arenas, buffers and steps each by itself.
-Structure verify_structure(const Plan& plan, const DevicePlan& device, Breaches& breaches);
-// What kernels are launched with, of a sound device.
-void verify_launches(const Plan& plan, const DevicePlan& device, Breaches& breaches);
-// Which bytes are used when, of a sound device.
-void verify_memory(const Plan& plan, const DevicePlan& device, const IdVector<BufferId, BufferId>& roots, Breaches& breaches);
-// What passes between devices, and between them and the host, of a plan whose devices are sound.
+// Arenas, buffers and steps each by itself. `devices`: those that run the program, one at least.
+Structure verify_structure(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches);
+// What kernels are launched with, of a sound program.
+void verify_launches(const Plan& plan, ProgramId program, Breaches& breaches);
+// Which bytes are used when, of a sound program.
+void verify_memory(const Plan& plan, ProgramId program, const IdVector<BufferId, BufferId>& roots, Breaches& breaches);
+// What passes between devices, and between them and the host, of a plan whose programs are sound.
 void verify_exchanges(const Plan& plan, Breaches& breaches);
 void verify_host(const Plan& plan, Breaches& breaches);
 

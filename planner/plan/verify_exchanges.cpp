@@ -1,6 +1,9 @@
 // What passes between devices: every member of an exchange enters it once, with operands that fit the others', and no devices
 // wait for each other.
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
 
 #include "kernels/exchange_rounds.h"
 #include "planner/plan/verify.h"
@@ -11,20 +14,30 @@ namespace {
 class ExchangeVerifier {
  public:
   ExchangeVerifier(const Plan& plan, Breaches& breaches)
-      : plan_(plan), breaches_(breaches), entered_(plan.exchanges.size()), issued_(plan.devices.size()) {}
+      : plan_(plan), breaches_(breaches), entered_(plan.programs.size()), issued_(plan.programs.size()) {}
 
   void run() {
     if (!check_members() || !find_steps()) return;
-    for (ExchangeId e{0}; e.index < count(); ++e.index) check_operands(e);
+    for (ExchangeId e{0}; e.index < count(); ++e.index) check_rows(e);
     replay();
   }
 
  private:
+  // One of those that exchange, and what it does.
+  struct Member {
+    int device;
+    const DeviceProgram* program;
+    const Step* step;
+    const Buffer& buffer(BufferId id) const { return program->buffers[id]; }
+  };
+
   int count() const { return static_cast<int>(plan_.exchanges.size()); }
   std::string name(ExchangeId e) const {
     return concat("exchange ", e.index, " '", brief(plan_.exchanges[e].name), "' (", name_of(plan_.exchanges[e].kind), ")");
   }
-  const DevicePlan& device(int d) const { return plan_.devices[static_cast<std::size_t>(d)]; }
+  const DeviceId& name_of_device(int d) const { return plan_.devices[at(d)].device; }
+  ProgramId program_of(int d) const { return plan_.devices[at(d)].program; }
+  std::string name_of_step(int d, StepId s) const { return tandem::name_of_step(plan_, plan_.program_of(at(d)), s); }
 
   bool check_members() {
     bool right = true;
@@ -36,68 +49,77 @@ class ExchangeVerifier {
       const Exchange& x = plan_.exchanges[e];
       std::vector<int> members = x.devices;
       std::sort(members.begin(), members.end());
-      if (members.empty() || members.front() < 0 || members.back() >= static_cast<int>(plan_.devices.size()) ||
+      if (members.empty() || members.front() < 0 || members.back() >= std::ssize(plan_.devices) ||
           std::adjacent_find(members.begin(), members.end()) != members.end())
         wrong(name(e), " is not among different devices of the plan's ", plan_.devices.size());
-      else if (x.kind == ExchangeKind::send ? members.size() != 2 : !is_in_place(x.kind) && members.size() < 2)
-        wrong(name(e), " has ", members.size(), " members, expected ",
+      else if (x.kind == ExchangeKind::send ? x.row_length() != 2 : !is_in_place(x.kind) && x.row_length() < 2)
+        wrong(name(e), " has ", x.row_length(), " members, expected ",
               x.kind == ExchangeKind::send ? "one that gives and one that gets" : "two at least");
     }
     return right;
   }
 
-  // entered_[e][m]: the step by which member m enters exchange e.
   bool find_steps() {
     bool right = true;
-    for (ExchangeId e{0}; e.index < count(); ++e.index) entered_[e].assign(plan_.exchanges[e].devices.size(), StepId{});
-    for (int d = 0; d < static_cast<int>(plan_.devices.size()); ++d)
-      for (StepId s{0}; s.index < static_cast<int>(device(d).steps.size()); ++s.index) {
-        const auto* step = device(d).steps[s].as<ExchangeStep>();
+    for (ProgramId p{0}; p.index < std::ssize(plan_.programs); ++p.index) {
+      const DeviceProgram& program = plan_.programs[p];
+      for (StepId s{0}; s.index < std::ssize(program.steps); ++s.index) {
+        const auto* step = program.steps[s].as<ExchangeStep>();
         if (!step) continue;
-        const auto& members = plan_.exchanges[step->exchange].devices;
-        StepId& entered =
-            entered_[step->exchange][static_cast<std::size_t>(std::find(members.begin(), members.end(), d) - members.begin())];
-        if (entered.index >= 0) {
-          breaches_.add(device(d).device, ": ", name_of_step(plan_, device(d), s), " enters ", name(step->exchange), " again, after step ",
-                        entered.index);
+        const auto [entered, first] = entered_[p].emplace(step->exchange, Entry{s, issued_[p].size()});
+        if (!first) {
+          breaches_.add(names_of(plan_, p), ": ", tandem::name_of_step(plan_, program, s), " enters ", name(step->exchange),
+                        " again, after step ", entered->second.step.index);
           right = false;
         }
-        entered = s;
-        issued_[static_cast<std::size_t>(d)].push_back(step->exchange);
+        issued_[p].push_back(step->exchange);
       }
+    }
     for (ExchangeId e{0}; e.index < count(); ++e.index)
-      for (std::size_t m = 0; m < entered_[e].size(); ++m)
-        if (entered_[e][m].index < 0) {
-          breaches_.add(name(e), " is never entered by ", device(plan_.exchanges[e].devices[m]).device);
+      for (const int d : plan_.exchanges[e].devices)
+        if (!entered_[program_of(d)].contains(e)) {
+          breaches_.add(name(e), " is never entered by ", name_of_device(d));
           right = false;
         }
     return right;
   }
 
-  const Step& step(ExchangeId e, std::size_t member) const { return device(plan_.exchanges[e].devices[member]).steps[entered_[e][member]]; }
-  const Buffer& buffer(ExchangeId e, std::size_t member, BufferId id) const {
-    return device(plan_.exchanges[e].devices[member]).buffers[id];
+  StepId step_of(ExchangeId e, int device) const { return entered_[program_of(device)].at(e).step; }
+
+  // Rows of the same programs need be looked at once.
+  void check_rows(ExchangeId e) {
+    const Exchange& x = plan_.exchanges[e];
+    std::set<std::vector<ProgramId>> seen;
+    for (std::size_t r = 0; r < at(x.rows); ++r) {
+      std::vector<ProgramId> programs;
+      std::vector<Member> members;
+      for (const int d : x.row(r)) {
+        programs.push_back(program_of(d));
+        const DeviceProgram& program = plan_.programs[programs.back()];
+        members.push_back({d, &program, &program.steps[step_of(e, d)]});
+      }
+      if (seen.insert(std::move(programs)).second) check_operands(e, members);
+    }
   }
 
-  void check_operands(ExchangeId e) {
+  void check_operands(ExchangeId e, const std::vector<Member>& members) {
     const Exchange& x = plan_.exchanges[e];
-    if (x.kind == ExchangeKind::all_to_all) return check_pieces(e);
+    if (x.kind == ExchangeKind::all_to_all) return check_pieces(e, members);
     const bool scatters = x.kind == ExchangeKind::reduce_scatter, gathers = x.kind == ExchangeKind::all_gather;
     const Operand* first = nullptr;
     std::vector<const Buffer*> wholes, parts;
-    for (std::size_t m = 0; m < x.devices.size(); ++m) {
-      const Step& s = step(e, m);
-      for (const auto* list : {&s.inputs, &s.outputs}) {
+    for (const Member& m : members) {
+      for (const auto* list : {&m.step->inputs, &m.step->outputs}) {
         for (const BufferId id : *list) {
-          const Buffer& b = buffer(e, m, id);
-          if (list == &s.inputs ? gathers : scatters) {
+          const Buffer& b = m.buffer(id);
+          if (list == &m.step->inputs ? gathers : scatters) {
             parts.push_back(&b);
             continue;
           }
           wholes.push_back(&b);
           if (!first) first = &b.operand;
           if (b.operand != *first)
-            return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b.operand, ", another member ", *first);
+            return breaches_.add(name(e), ": ", name_of_device(m.device), " has ", b.operand, ", another member ", *first);
         }
       }
     }
@@ -105,16 +127,17 @@ class ExchangeVerifier {
   }
 
   // Pieces are counted, not shaped: what they mean as axes is for who cuts them and puts them together.
-  void check_pieces(ExchangeId e) {
+  void check_pieces(ExchangeId e, const std::vector<Member>& members) {
     const Exchange& x = plan_.exchanges[e];
-    ExchangeSpec spec{x.kind, x.devices, x.elements, x.dtype, {}};
-    for (std::size_t m = 0; m < x.devices.size(); ++m) {
-      const Buffer &given = buffer(e, m, step(e, m).inputs[0]), &got = buffer(e, m, step(e, m).outputs[0]);
+    ExchangeSpec spec{x.kind, {}, x.elements, x.dtype, {}};
+    for (const Member& m : members) {
+      const Buffer &given = m.buffer(m.step->inputs[0]), &got = m.buffer(m.step->outputs[0]);
       for (const Buffer* b : {&given, &got})
         if (b->operand.dtype != x.dtype || !b->operand.layout.plain())
-          return breaches_.add(name(e), ": ", device(x.devices[m]).device, " has ", b->operand, ", expected ", x.dtype, " without blocks");
+          return breaches_.add(name(e), ": ", name_of_device(m.device), " has ", b->operand, ", expected ", x.dtype, " without blocks");
       if (given.arena == got.arena && given.offset < got.offset + got.bytes && got.offset < given.offset + given.bytes)
-        return breaches_.add(name(e), ": what ", device(x.devices[m]).device, " gives shares memory with what it gets");
+        return breaches_.add(name(e), ": what ", name_of_device(m.device), " gives shares memory with what it gets");
+      spec.members.push_back(m.device);
       spec.parts.push_back(given.operand.shape.elements());
       spec.gets.push_back(got.operand.shape.elements());
     }
@@ -153,41 +176,52 @@ class ExchangeVerifier {
   // Each device enters its exchanges in the order in which it issues them, and waits there for the others: one of the orders
   // that its streams allow. Where all come through so, they do in every other: all exchanges have one order.
   void replay() {
-    std::vector<std::size_t> at(issued_.size(), 0);
-    IdVector<ExchangeId, std::size_t> came(plan_.exchanges.size(), 0);
-    std::vector<int> going(issued_.size());
-    for (std::size_t d = 0; d < going.size(); ++d) going[d] = static_cast<int>(d);
+    std::vector<std::size_t> next(plan_.devices.size(), 0);
+    IdVector<ExchangeId, std::vector<std::size_t>> came;  // by row
+    for (const Exchange& x : plan_.exchanges) came.emplace_back(at(x.rows));
+    std::vector<int> going(next.size());
+    std::iota(going.begin(), going.end(), 0);
+    std::vector<std::vector<std::size_t>> rows(next.size());  // by device and turn
+    for (std::size_t d = 0; d < rows.size(); ++d) rows[d].resize(issued_[plan_.devices[d].program].size());
+    for (ExchangeId e{0}; e.index < count(); ++e.index)
+      for (std::size_t r = 0; r < came[e].size(); ++r)
+        for (const int d : plan_.exchanges[e].row(r)) rows[at(d)][entered_[program_of(d)].at(e).turn] = r;
+    const auto row = [&](int d) { return rows[at(d)][next[at(d)]]; };
     const auto head = [&](int d) {
-      const auto& list = issued_[static_cast<std::size_t>(d)];
-      return at[static_cast<std::size_t>(d)] < list.size() ? list[at[static_cast<std::size_t>(d)]] : ExchangeId{};
+      const std::vector<ExchangeId>& list = issued_[program_of(d)];
+      return next[at(d)] < list.size() ? list[next[at(d)]] : ExchangeId{};
     };
     while (!going.empty()) {
       const int d = going.back();
       going.pop_back();
       const ExchangeId e = head(d);
-      if (e.index < 0 || ++came[e] < plan_.exchanges[e].devices.size()) continue;
-      for (const int member : plan_.exchanges[e].devices) {
-        ++at[static_cast<std::size_t>(member)];
+      if (e.index < 0) continue;
+      const std::size_t r = row(d);
+      if (++came[e][r] < plan_.exchanges[e].row_length()) continue;
+      for (const int member : plan_.exchanges[e].row(r)) {
+        ++next[at(member)];
         going.push_back(member);
       }
     }
-    for (int d = 0; d < static_cast<int>(issued_.size()); ++d) {
+    for (int d = 0; d < std::ssize(next); ++d) {
       const ExchangeId e = head(d);
       if (e.index < 0) continue;
-      const auto& members = plan_.exchanges[e].devices;
-      const StepId s = entered_[e][static_cast<std::size_t>(std::find(members.begin(), members.end(), d) - members.begin())];
       std::string others;
-      for (const int member : members)
+      for (const int member : plan_.exchanges[e].row(row(d)))
         if (const ExchangeId before = head(member); before != e)
-          others += concat(others.empty() ? "" : ", ", device(member).device, ", which waits in ", name(before));
-      breaches_.add(device(d).device, ": ", name_of_step(plan_, device(d), s), " waits in ", name(e), " for ", others);
+          others += concat(others.empty() ? "" : ", ", name_of_device(member), ", which waits in ", name(before));
+      breaches_.add(name_of_device(d), ": ", name_of_step(d, step_of(e, d)), " waits in ", name(e), " for ", others);
     }
   }
 
   const Plan& plan_;
   Breaches& breaches_;
-  IdVector<ExchangeId, std::vector<StepId>> entered_;
-  std::vector<std::vector<ExchangeId>> issued_;  // by device, in the order of its steps
+  struct Entry {
+    StepId step;
+    std::size_t turn;  // among the exchanges that the program enters
+  };
+  IdVector<ProgramId, std::map<ExchangeId, Entry>> entered_;
+  IdVector<ProgramId, std::vector<ExchangeId>> issued_;  // in the order of the program's steps
 };
 
 }  // namespace

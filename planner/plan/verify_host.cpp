@@ -1,6 +1,7 @@
 // What passes between devices and the host: no row of the batch is left out, and every row or part of an output comes from one
 // device.
 #include <algorithm>
+#include <set>
 
 #include "planner/plan/verify.h"
 
@@ -27,20 +28,27 @@ std::int64_t first_missing(std::vector<Rows>& rows, std::int64_t all, bool once)
 
 void verify_host(const Plan& plan, Breaches& breaches) {
   std::vector<std::vector<Rows>> read(plan.inputs.size()), written(plan.outputs.size());
-  const auto rows_of = [](const DevicePlan& d, BufferId id, std::int64_t begin) {
-    const Shape& shape = d.buffers[id].operand.shape;
-    return Rows{begin, begin + (shape.rank() > 0 ? shape[0] : 0)};
-  };
-  for (const DevicePlan& d : plan.devices)
-    for (const Step& s : d.steps) {
-      if (const auto* slice = s.as<SliceStep>(); slice && plan.inputs[static_cast<std::size_t>(slice->host)].batched)
-        read[static_cast<std::size_t>(slice->host)].push_back(rows_of(d, s.outputs[0], slice->begin));
+  std::vector<std::int64_t> parts(plan.outputs.size());  // so far
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const DeviceProgram& program = plan.program_of(d);
+    const auto rows_of = [&](BufferId id, std::int64_t begin) {
+      const Shape& shape = program.buffers[id].operand.shape;
+      return Rows{begin, begin + (shape.rank() > 0 ? shape[0] : 0)};
+    };
+    std::set<int> gives;  // parts of these
+    for (const Step& s : program.steps) {
+      if (const auto* slice = s.as<SliceStep>(); slice && plan.inputs[at(slice->host)].batched)
+        read[at(slice->host)].push_back(rows_of(s.outputs[0], plan.devices[d].slice_begin));
       if (const auto* part = s.as<ConcatStep>()) {
-        const bool rows = plan.outputs[static_cast<std::size_t>(part->host)].combine == Combine::rows;
-        written[static_cast<std::size_t>(part->host)].push_back(rows ? rows_of(d, s.inputs[0], part->begin)
-                                                                     : Rows{part->begin, part->begin + 1});
+        const HostOutput& output = plan.outputs[at(part->host)];
+        if (output.combine == Combine::rows && output.type.shape.rank() > 0)
+          written[at(part->host)].push_back(rows_of(s.inputs[0], plan.first_row(static_cast<int>(d), *part)));
+        else
+          written[at(part->host)].push_back({parts[at(part->host)], parts[at(part->host)] + 1}), gives.insert(part->host);
       }
     }
+    for (const int host : gives) ++parts[at(host)];
+  }
   for (std::size_t i = 0; i < read.size(); ++i) {  // what no device needs is left out whole
     const std::int64_t missing = first_missing(read[i], plan.batch, false);
     if (!read[i].empty() && missing < plan.batch)
@@ -52,6 +60,8 @@ void verify_host(const Plan& plan, Breaches& breaches) {
     if (rows && output.type.shape.rank() == 0) continue;  // said once for the whole plan
     const std::int64_t all = rows ? output.type.shape[0] : output.parts;
     const std::int64_t missing = first_missing(written[o], all, true);
+    if (!rows && parts[o] > all)
+      breaches.add("output '", brief(output.name), "' has ", all, " parts, and ", parts[o], " are given");
     if (missing < all)
       breaches.add(rows ? "row " : "part ", missing, " of output '", brief(output.name), "' is not written once, by one device");
   }

@@ -13,7 +13,7 @@ bool is_static(const Operator& op, int input) {
 }
 
 // The step as a graph of one node, its operands and results with the plan's types.
-void check(const DevicePlan& device, const Step& step, const LaunchStep& launch, const Operator& op) {
+void check(const DeviceProgram& program, const Step& step, const LaunchStep& launch, const Operator& op) {
   for (int i = 0; i < op.inputs.least; ++i)
     if (!is_static(op, i) && (i >= std::ssize(step.inputs) || !step.inputs[static_cast<std::size_t>(i)].present()))
       fail("input ", i, " is missing");
@@ -26,7 +26,7 @@ void check(const DevicePlan& device, const Step& step, const LaunchStep& launch,
         list.emplace_back();
         continue;
       }
-      const Buffer& b = device.buffers[id];
+      const Buffer& b = program.buffers[id];
       list.push_back(graph.add_value({.name = b.name, .type = {b.operand.dtype, b.operand.shape}}));
     }
     return list;
@@ -47,17 +47,18 @@ void check(const DevicePlan& device, const Step& step, const LaunchStep& launch,
 
 }  // namespace
 
-void verify_launches(const Plan& plan, const DevicePlan& device, Breaches& breaches) {
-  DeviceBreaches here(plan, device, breaches);
-  for (std::size_t s = 0; s < device.steps.size(); ++s) {
-    const Step& step = device.steps[s];
+void verify_launches(const Plan& plan, ProgramId id, Breaches& breaches) {
+  const DeviceProgram& program = plan.programs[id];
+  ProgramBreaches here(plan, id, breaches);
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    const Step& step = program.steps[s];
     const auto* launch = step.as<LaunchStep>();
     if (!launch) continue;
     const Operator* op = find_operator(launch->op, "tandem");
     if (!op) op = find_operator(launch->op);
     if (!op || !op->infer) continue;  // a backend's own
     try {
-      check(device, step, *launch, *op);
+      check(program, step, *launch, *op);
     } catch (const Error& e) {
       here.add(here.step({static_cast<int>(s)}), ": ", e.what());
     }

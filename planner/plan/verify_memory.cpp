@@ -25,8 +25,8 @@ constexpr LastSteps none = [] {
 
 class MemoryVerifier {
  public:
-  MemoryVerifier(const Plan& plan, const DevicePlan& device, const IdVector<BufferId, BufferId>& roots, Breaches& breaches)
-      : plan_(plan), device_(device), roots_(roots), breaches_(plan, device, breaches) {}
+  MemoryVerifier(const Plan& plan, ProgramId program, const IdVector<BufferId, BufferId>& roots, Breaches& breaches)
+      : plan_(plan), id_(program), program_(plan.programs[program]), roots_(roots), breaches_(plan, program, breaches) {}
 
   void run() {
     check_lives();
@@ -34,17 +34,17 @@ class MemoryVerifier {
   }
 
  private:
-  const Buffer& at(BufferId id) const { return device_.buffers[id]; }
-  std::int64_t arena_bytes(ArenaKind k) const { return device_.arenas[static_cast<std::size_t>(k)].bytes; }
+  const Buffer& at(BufferId id) const { return program_.buffers[id]; }
+  std::int64_t arena_bytes(ArenaKind k) const { return program_.arenas[static_cast<std::size_t>(k)].bytes; }
 
   // No two buffers with memory of their own share bytes while both live. Persistent arenas live always.
   void check_lives() {
-    const int n = static_cast<int>(device_.buffers.size());
-    const int steps = static_cast<int>(device_.steps.size());
+    const int n = static_cast<int>(program_.buffers.size());
+    const int steps = static_cast<int>(program_.steps.size());
     struct Life {
       int first, last;
     };
-    IdVector<BufferId, Life> life(device_.buffers.size(), {steps, -1});
+    IdVector<BufferId, Life> life(program_.buffers.size(), {steps, -1});
     for (BufferId i{0}; i.index < n; ++i.index) {
       const Buffer& b = at(i);
       Life& l = life[roots_[i]];
@@ -52,7 +52,7 @@ class MemoryVerifier {
       l.first = std::min(l.first, scratch ? b.first.index : 0);
       l.last = std::max(l.last, scratch ? b.last.index : steps - 1);
     }
-    IdVector<StepId, std::vector<BufferId>> begins(device_.steps.size()), ends(device_.steps.size());
+    IdVector<StepId, std::vector<BufferId>> begins(program_.steps.size()), ends(program_.steps.size());
     for (BufferId i{0}; i.index < n; ++i.index) {
       if (roots_[i] != i || at(i).bytes == 0 || steps == 0) continue;
       begins[StepId{life[i].first}].push_back(i);
@@ -84,8 +84,8 @@ class MemoryVerifier {
   void check_accesses() {
     order_streams();
     seed_memory();
-    for (StepId s{0}; s.index < static_cast<int>(device_.steps.size()); ++s.index) {
-      const Step& step = device_.steps[s];
+    for (StepId s{0}; s.index < static_cast<int>(program_.steps.size()); ++s.index) {
+      const Step& step = program_.steps[s];
       for (const BufferId id : step.inputs)
         if (id.present()) read(s, id, true);
       if (const auto* e = step.as<ExchangeStep>(); e && is_in_place(plan_.exchanges[e->exchange].kind)) read(s, step.outputs[0], false);
@@ -97,9 +97,9 @@ class MemoryVerifier {
 
   // done_[s][q]: the last step of stream q that has ended when step s starts, -1 for none.
   void order_streams() {
-    done_.assign(device_.steps.size(), none);
+    done_.assign(program_.steps.size(), none);
     LastSteps last = none;
-    for (StepId s{0}; s.index < static_cast<int>(device_.steps.size()); ++s.index) {
+    for (StepId s{0}; s.index < static_cast<int>(program_.steps.size()); ++s.index) {
       const auto join = [&](StepId before) {
         if (before.index < 0) return;
         for (std::size_t q = 0; q < plan_streams; ++q) done_[s][q] = std::max(done_[s][q], done_[before][q]);
@@ -108,11 +108,11 @@ class MemoryVerifier {
       };
       int& previous = last[stream_of(s)];
       join({previous});
-      for (const StepId w : device_.steps[s].waits) join(w);
+      for (const StepId w : program_.steps[s].waits) join(w);
       previous = s.index;
     }
   }
-  std::size_t stream_of(StepId s) const { return static_cast<std::size_t>(device_.steps[s].stream); }
+  std::size_t stream_of(StepId s) const { return static_cast<std::size_t>(program_.steps[s].stream); }
   bool ended(int before, StepId s) const { return before < 0 || done_[s][stream_of({before})] >= before; }
 
   static constexpr int never = -2, loaded = -1;
@@ -131,10 +131,10 @@ class MemoryVerifier {
       split(memory, arena_bytes(k));
     }
     for (const PlanParameter& p : plan_.parameters)
-      if (const ParameterPart* part = p.on(static_cast<int>(&device_ - plan_.devices.data())))
+      if (const ProgramPart* part = p.on(id_))
         if (problem_of(part->operand).empty() && part->offset >= 0 && part->offset <= arena_bytes(p.arena))
           load({p.arena, part->offset, std::min(part->offset + part->operand.bytes(), arena_bytes(p.arena))});
-    for (const Buffer& b : device_.buffers)
+    for (const Buffer& b : program_.buffers)
       if (b.constant) load({b.arena, b.offset, b.offset + b.operand.bytes()});
   }
   void load(const Range& r) {
@@ -197,17 +197,18 @@ class MemoryVerifier {
   }
 
   const Plan& plan_;
-  const DevicePlan& device_;
+  const ProgramId id_;
+  const DeviceProgram& program_;
   const IdVector<BufferId, BufferId>& roots_;
-  DeviceBreaches breaches_;
+  ProgramBreaches breaches_;
   IdVector<StepId, LastSteps> done_;
   std::array<Memory, std::size(arena_kinds)> memory_;
 };
 
 }  // namespace
 
-void verify_memory(const Plan& plan, const DevicePlan& device, const IdVector<BufferId, BufferId>& roots, Breaches& breaches) {
-  MemoryVerifier(plan, device, roots, breaches).run();
+void verify_memory(const Plan& plan, ProgramId program, const IdVector<BufferId, BufferId>& roots, Breaches& breaches) {
+  MemoryVerifier(plan, program, roots, breaches).run();
 }
 
 }  // namespace tandem

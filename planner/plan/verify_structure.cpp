@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "planner/plan/verify.h"
@@ -9,8 +10,8 @@ namespace {
 // Nothing here trusts an index: a hostile file comes through here too.
 class StructureVerifier {
  public:
-  StructureVerifier(const Plan& plan, const DevicePlan& device, Breaches& breaches)
-      : plan_(plan), device_(device), index_(static_cast<int>(&device - plan.devices.data())), breaches_(plan, device, breaches) {}
+  StructureVerifier(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches)
+      : plan_(plan), id_(program), program_(plan.programs[program]), devices_(devices), breaches_(plan, program, breaches) {}
 
   Structure run() {
     if (!check_arenas()) return {};
@@ -21,18 +22,18 @@ class StructureVerifier {
 
  private:
   bool sound() const { return breaches_.count() == 0; }
-  const Buffer& at(BufferId id) const { return device_.buffers[id]; }
-  bool exists(BufferId id) const { return id.index >= 0 && id.index < static_cast<int>(device_.buffers.size()); }
-  std::int64_t arena_bytes(ArenaKind k) const { return device_.arenas[static_cast<std::size_t>(k)].bytes; }
+  const Buffer& at(BufferId id) const { return program_.buffers[id]; }
+  bool exists(BufferId id) const { return id.index >= 0 && id.index < static_cast<int>(program_.buffers.size()); }
+  std::int64_t arena_bytes(ArenaKind k) const { return program_.arenas[static_cast<std::size_t>(k)].bytes; }
 
   bool check_arenas() {
-    bool right = device_.arenas.size() == std::size(arena_kinds);
-    for (std::size_t i = 0; right && i < std::size(arena_kinds); ++i) right = device_.arenas[i].kind == arena_kinds[i];
+    bool right = program_.arenas.size() == std::size(arena_kinds);
+    for (std::size_t i = 0; right && i < std::size(arena_kinds); ++i) right = program_.arenas[i].kind == arena_kinds[i];
     if (!right) {
       breaches_.add("arenas are not parameters, optimizer, gradients, scratch, constants, staging");
       return false;
     }
-    for (const Arena& a : device_.arenas) {
+    for (const Arena& a : program_.arenas) {
       if (a.bytes < 0 || a.bytes > std::int64_t{1} << 56 || a.bytes % plan_alignment != 0)
         breaches_.add("arena ", name_of(a.kind), " has ", a.bytes, " bytes, expected a multiple of ", plan_alignment);
       if (a.lower_bound < 0 || a.lower_bound > a.bytes)
@@ -42,7 +43,7 @@ class StructureVerifier {
   }
 
   bool check_buffers() {
-    const int steps = static_cast<int>(device_.steps.size());
+    const int steps = static_cast<int>(program_.steps.size());
     for (BufferId i{0}; exists(i); ++i.index) {
       const Buffer& b = at(i);
       if (const std::string reason = problem_of(b.operand); !reason.empty()) {
@@ -59,7 +60,7 @@ class StructureVerifier {
                       arena_bytes(b.arena), " bytes");
       if (b.arena == ArenaKind::scratch && (b.first.index < 0 || b.last < b.first || b.last.index >= steps))
         breaches_.add(breaches_.buffer(i), " lives from step ", b.first.index, " to ", b.last.index, " of ", steps);
-      if (b.alias.index < -1 || b.alias.index >= static_cast<int>(device_.buffers.size()) || b.alias == i)
+      if (b.alias.index < -1 || b.alias.index >= static_cast<int>(program_.buffers.size()) || b.alias == i)
         breaches_.add(breaches_.buffer(i), " shares buffer ", b.alias.index, ", which does not exist");
       if (b.constant) {
         const TensorType type{b.operand.dtype, b.operand.shape};
@@ -74,7 +75,7 @@ class StructureVerifier {
 
   bool find_roots() {
     constexpr BufferId unknown{-2}, on_the_chain{-1};
-    roots_.assign(device_.buffers.size(), unknown);
+    roots_.assign(program_.buffers.size(), unknown);
     for (BufferId i{0}; exists(i) && sound(); ++i.index) {
       std::vector<BufferId> chain;
       BufferId b = i;
@@ -103,9 +104,9 @@ class StructureVerifier {
   }
 
   bool check_steps() {
-    const int steps = static_cast<int>(device_.steps.size());
+    const int steps = static_cast<int>(program_.steps.size());
     for (StepId s{0}; s.index < steps; ++s.index) {
-      const Step& step = device_.steps[s];
+      const Step& step = program_.steps[s];
       const auto operand = [&](BufferId id, bool optional) {
         if (!exists(id) && !(optional && id.index == -1))
           breaches_.add(breaches_.step(s), " names buffer ", id.index, ", which does not exist");
@@ -124,12 +125,12 @@ class StructureVerifier {
           breaches_.add(breaches_.step(s), " waits for step ", w.index, ", which is not issued before it");
     }
     if (!sound()) return false;
-    for (StepId s{0}; s.index < steps; ++s.index) std::visit([&](const auto& what) { check(s, what); }, device_.steps[s].what);
+    for (StepId s{0}; s.index < steps; ++s.index) std::visit([&](const auto& what) { check(s, what); }, program_.steps[s].what);
     return sound();
   }
 
   bool counts(StepId s, std::size_t inputs, std::size_t outputs) {
-    const Step& step = device_.steps[s];
+    const Step& step = program_.steps[s];
     if (step.inputs.size() == inputs && step.outputs.size() == outputs) return true;
     breaches_.add(breaches_.step(s), " has ", step.inputs.size(), " inputs and ", step.outputs.size(), " outputs, expected ", inputs,
                   " and ", outputs);
@@ -145,7 +146,7 @@ class StructureVerifier {
     if (slice.host < 0 || slice.host >= static_cast<int>(plan_.inputs.size()))
       return breaches_.add(breaches_.step(s), " reads input ", slice.host, " of ", plan_.inputs.size());
     const HostInput& input = plan_.inputs[static_cast<std::size_t>(slice.host)];
-    check_host(s, input.name, input.type, input.batched, slice.begin, device_.steps[s].outputs[0]);
+    check_host(s, input.name, input.type, input.batched, program_.steps[s].outputs[0]);
     check_staging(s);
   }
 
@@ -154,21 +155,17 @@ class StructureVerifier {
     if (concatenates.host < 0 || concatenates.host >= static_cast<int>(plan_.outputs.size()))
       return breaches_.add(breaches_.step(s), " writes output ", concatenates.host, " of ", plan_.outputs.size());
     const HostOutput& output = plan_.outputs[static_cast<std::size_t>(concatenates.host)];
-    const bool rows = output.combine == Combine::rows;
-    if (!rows && (concatenates.begin < 0 || concatenates.begin >= output.parts))
-      breaches_.add(breaches_.step(s), " writes part ", concatenates.begin, " of ", output.parts, " of '", brief(output.name), "'");
-    check_host(s, output.name, output.type, rows, concatenates.begin, device_.steps[s].inputs[0]);
+    check_host(s, output.name, output.type, output.combine == Combine::rows, program_.steps[s].inputs[0]);
   }
 
   void check(StepId s, const ExchangeStep& takes_part) {
     if (takes_part.exchange.index < 0 || takes_part.exchange.index >= static_cast<int>(plan_.exchanges.size()))
       return breaches_.add(breaches_.step(s), " names exchange ", takes_part.exchange.index, " of ", plan_.exchanges.size());
-    const Step& step = device_.steps[s];
+    const Step& step = program_.steps[s];
     const Exchange& e = plan_.exchanges[takes_part.exchange];
-    const auto member = std::find(e.devices.begin(), e.devices.end(), index_);
-    if (member == e.devices.end())
-      return breaches_.add(breaches_.step(s), " enters '", brief(e.name), "', of which ", device_.device, " is no member");
-    const bool first = member == e.devices.begin();
+    const std::optional<bool> gives = gives_in(s, e);
+    if (!gives) return;
+    const bool first = *gives;
     switch (e.kind) {
       case ExchangeKind::all_reduce:
       case ExchangeKind::all_max:
@@ -197,6 +194,32 @@ class StructureVerifier {
     }
   }
 
+  // Whether the program's devices are the first of their rows: all, or none. Absent where one is no member.
+  std::optional<bool> gives_in(StepId s, const Exchange& e) {
+    const std::size_t length = std::max<std::size_t>(1, e.row_length());
+    std::vector<std::size_t> place(plan_.devices.size(), e.devices.size());  // by device: among the members
+    for (std::size_t m = 0; m < e.devices.size(); ++m)
+      if (e.devices[m] >= 0 && e.devices[m] < std::ssize(plan_.devices)) place[tandem::at(e.devices[m])] = m;
+    std::optional<bool> first;
+    for (const int d : devices_) {
+      const DeviceId& name = plan_.devices[tandem::at(d)].device;
+      if (place[tandem::at(d)] == e.devices.size()) {
+        breaches_.add(breaches_.step(s), " enters '", brief(e.name), "', of which ", name, " is no member");
+        return std::nullopt;
+      }
+      const bool is_first = place[tandem::at(d)] % length == 0;
+      if (!is_symmetric(e.kind) && first.value_or(is_first) != is_first) {
+        breaches_.add(breaches_.step(s), " enters '", brief(e.name), "', in which ", name, " does not do what the others do");
+        return std::nullopt;
+      }
+      first = is_first;
+    }
+    return first;
+  }
+  static bool is_symmetric(ExchangeKind kind) {
+    return kind != ExchangeKind::broadcast && kind != ExchangeKind::send && kind != ExchangeKind::reduce;
+  }
+
   // A buffer that holds the whole of what is exchanged, as it lies in memory.
   void check_held(StepId s, const Exchange& e, BufferId id) {
     const Operand& o = at(id).operand;
@@ -205,7 +228,7 @@ class StructureVerifier {
   }
 
   // A buffer that holds a part of a host tensor: some of its rows, or all of it.
-  void check_host(StepId s, const std::string& host, const TensorType& type, bool rows, std::int64_t begin, BufferId id) {
+  void check_host(StepId s, const std::string& host, const TensorType& type, bool rows, BufferId id) {
     if (rows && type.shape.rank() == 0) return;  // said once for the whole plan
     const Buffer& b = at(id);
     Shape wanted = type.shape;
@@ -213,14 +236,25 @@ class StructureVerifier {
     if (b.operand.dtype != type.dtype || b.operand.shape != wanted || !b.operand.layout.is_row_major())
       breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " is ", b.operand, ", but '", brief(host), "' has ",
                     TensorType{type.dtype, wanted}, " here, row-major");
-    else if (rows && (begin < 0 || begin > type.shape[0] || wanted[0] > type.shape[0] - begin))
-      breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " has ", wanted[0], " rows from ", begin, ", but '", brief(host),
-                    "' has ", type.shape[0]);
+    for (const int d : devices_) {
+      if (!rows || !sound()) return;
+      const std::int64_t begin = first_row(type, tandem::at(d));
+      if (begin > type.shape[0] || wanted[0] > type.shape[0] - begin)
+        breaches_.add(breaches_.step(s), ": ", breaches_.buffer(id), " has ", wanted[0], " rows from ", begin, ", but '", brief(host),
+                      "' has ", type.shape[0]);
+    }
+  }
+  // As Plan::first_row; of a device whose slice may lie outside the batch.
+  std::int64_t first_row(const TensorType& type, std::size_t device) const {
+    std::int64_t row = 0;
+    const std::int64_t each = plan_.batch > 0 ? type.shape[0] / plan_.batch : 0;
+    return __builtin_mul_overflow(each, plan_.devices[device].slice_begin, &row) || row < 0 ? std::numeric_limits<std::int64_t>::max()
+                                                                                            : row;
   }
 
   // A batch that comes ahead of its step may lie only where no step writes.
   void check_staging(StepId s) {
-    const Step& step = device_.steps[s];
+    const Step& step = program_.steps[s];
     if (!step.workspace.present()) return;
     const Buffer &to = at(step.outputs[0]), &staging = at(step.workspace);
     if (staging.arena != ArenaKind::staging || staging.bytes < to.operand.bytes() || step.stream != 0)
@@ -236,7 +270,7 @@ class StructureVerifier {
     };
     std::map<std::pair<ArenaKind, std::int64_t>, Placed> placed;
     for (const PlanParameter& p : plan_.parameters) {
-      const ParameterPart* part = p.on(index_);
+      const ProgramPart* part = p.on(id_);
       if (!part || !problem_of(part->operand).empty()) continue;  // said once for the whole plan
       const std::int64_t bytes = part->operand.bytes(), offset = part->offset;
       if (offset < 0 || offset % plan_alignment != 0 || offset > arena_bytes(p.arena) || bytes > arena_bytes(p.arena) - offset) {
@@ -262,16 +296,17 @@ class StructureVerifier {
   }
 
   const Plan& plan_;
-  const DevicePlan& device_;
-  const int index_;  // of the device
-  DeviceBreaches breaches_;
+  const ProgramId id_;
+  const DeviceProgram& program_;
+  const std::span<const int> devices_;  // that run it
+  ProgramBreaches breaches_;
   IdVector<BufferId, BufferId> roots_;
 };
 
 }  // namespace
 
-Structure verify_structure(const Plan& plan, const DevicePlan& device, Breaches& breaches) {
-  return StructureVerifier(plan, device, breaches).run();
+Structure verify_structure(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches) {
+  return StructureVerifier(plan, program, devices, breaches).run();
 }
 
 }  // namespace tandem

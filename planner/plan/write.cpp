@@ -2,6 +2,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <map>
+
 #include "base/hash.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
@@ -60,12 +62,8 @@ void write(const Buffer& buffer, file::Buffer* out) {
 
 struct ActionWriter {
   file::Step* out;
-  static void write_rows(int host, std::int64_t begin, file::HostRows* rows) {
-    rows->set_host(host);
-    rows->set_begin(begin);
-  }
-  void operator()(const SliceStep& s) const { write_rows(s.host, s.begin, out->mutable_slice()); }
-  void operator()(const ConcatStep& s) const { write_rows(s.host, s.begin, out->mutable_concat()); }
+  void operator()(const SliceStep& s) const { out->set_slice(s.host); }
+  void operator()(const ConcatStep& s) const { out->set_concat(s.host); }
   void operator()(const ExchangeStep& s) const { out->set_exchange(s.exchange.index); }
   void operator()(const LaunchStep& s) const {
     file::Launch* launch = out->mutable_launch();
@@ -93,34 +91,38 @@ void write(const Step& step, file::Step* out) {
   out->set_measured(step.measured);
 }
 
-void write(const DevicePlan& device, file::DevicePlan* out) {
-  out->set_backend(device.device.backend);
-  out->set_index(device.device.index);
+void write(const DeviceProgram& program, file::Program* out) {
   file::DeviceModel* model = out->mutable_model();
-  model->set_name(device.model.name);
-  model->set_memory(device.model.memory);
-  model->set_flops(device.model.flops);
-  model->set_bandwidth(device.model.bandwidth);
-  model->set_launch_seconds(device.model.launch_seconds);
-  model->set_link_bandwidth(device.model.link_bandwidth);
-  model->set_threads(device.model.threads);
-  model->set_multiprocessors(device.model.multiprocessors);
-  out->set_weight(device.weight);
-  out->set_slice_begin(device.slice_begin);
-  out->set_slice_size(device.slice_size);
-  for (const Arena& arena : device.arenas) {
+  model->set_name(program.model.name);
+  model->set_memory(program.model.memory);
+  model->set_flops(program.model.flops);
+  model->set_bandwidth(program.model.bandwidth);
+  model->set_launch_seconds(program.model.launch_seconds);
+  model->set_link_bandwidth(program.model.link_bandwidth);
+  model->set_threads(program.model.threads);
+  model->set_multiprocessors(program.model.multiprocessors);
+  for (const Arena& arena : program.arenas) {
     file::Arena* a = out->add_arenas();
     a->set_kind(static_cast<file::ArenaKind>(arena.kind));
     a->set_bytes(arena.bytes);
     a->set_lower_bound(arena.lower_bound);
   }
-  for (const Buffer& buffer : device.buffers) write(buffer, out->add_buffers());
-  for (const Step& step : device.steps) write(step, out->add_steps());
-  for (const auto& [memory, bytes] : device.memory) {
+  for (const Buffer& buffer : program.buffers) write(buffer, out->add_buffers());
+  for (const Step& step : program.steps) write(step, out->add_steps());
+  for (const auto& [memory, bytes] : program.memory) {
     file::MemoryUse* use = out->add_memory();
     use->set_memory(static_cast<file::MemoryClass>(memory));
     use->set_bytes(bytes);
   }
+}
+
+void write(const PlanDevice& device, file::Device* out) {
+  out->set_backend(device.device.backend);
+  out->set_index(device.device.index);
+  out->set_program(device.program.index);
+  out->set_weight(device.weight);
+  out->set_slice_begin(device.slice_begin);
+  out->set_slice_size(device.slice_size);
 }
 
 void write(const PlanParameter& parameter, file::Parameter* out) {
@@ -128,15 +130,16 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
   write(parameter.type, out->mutable_type());
   out->set_source(parameter.source.tag());
   out->set_arena(static_cast<file::ArenaKind>(parameter.arena));
-  for (const ParameterPart& part : parameter.parts) {
+  for (const ProgramPart& part : parameter.parts) {
     file::ParameterPart* p = out->add_parts();
-    p->set_device(part.device);
+    p->set_program(part.program.index);
     write(part.operand, p->mutable_operand());
     p->set_offset(part.offset);
-    for (const AxisRange& range : part.ranges) {
-      file::AxisRange* r = p->add_ranges();
+    for (const ProgramRange& range : part.ranges) {
+      file::ProgramRange* r = p->add_ranges();
       r->set_axis(range.axis);
-      r->set_begin(range.begin);
+      r->set_cut(range.cut);
+      r->set_unit(range.unit);
       r->set_size(range.size);
       r->set_outer(range.outer);
     }
@@ -146,14 +149,23 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
   out->set_of(parameter.of);
 }
 
-void write(const Exchange& exchange, file::Exchange* out) {
+// Exchanges of the same devices name them together: by the plan's number of them.
+using Members = std::map<std::pair<std::vector<int>, int>, int>;
+
+void write(const Exchange& exchange, Members& members, file::Plan* plan) {
+  file::Exchange* out = plan->add_exchanges();
   out->set_kind(static_cast<file::Exchange::Kind>(exchange.kind));
   out->set_name(exchange.name);
-  for (const int device : exchange.devices) out->add_devices(device);
   out->set_elements(exchange.elements);
   out->set_dtype(static_cast<int>(exchange.dtype));
   for (const std::string& value : exchange.values) out->add_values(value);
   out->set_seconds(exchange.seconds);
+  const auto [list, fresh] = members.try_emplace({exchange.devices, exchange.rows}, plan->members_size());
+  out->set_members(list->second);
+  if (!fresh) return;
+  file::Members* added = plan->add_members();
+  added->mutable_devices()->Add(exchange.devices.begin(), exchange.devices.end());
+  added->set_rows(exchange.rows);
 }
 
 void write(const PlanTransfer& transfer, file::Transfer* out) {
@@ -199,10 +211,13 @@ std::string serialize(const Plan& plan) {
     o->set_role(static_cast<file::Role>(output.role));
     o->set_of(output.of);
   }
+  for (const AxisCut& cut : plan.cuts) out.add_cuts()->mutable_begins()->Add(cut.begins.begin(), cut.begins.end());
   for (const PlanParameter& parameter : plan.parameters) write(parameter, out.add_parameters());
-  for (const Exchange& exchange : plan.exchanges) write(exchange, out.add_exchanges());
+  Members members;
+  for (const Exchange& exchange : plan.exchanges) write(exchange, members, &out);
   for (const PlanTransfer& transfer : plan.transfers) write(transfer, out.add_transfers());
-  for (const DevicePlan& device : plan.devices) write(device, out.add_devices());
+  for (const DeviceProgram& program : plan.programs) write(program, out.add_programs());
+  for (const PlanDevice& device : plan.devices) write(device, out.add_devices());
   for (const std::string& warning : plan.warnings) out.add_warnings(warning);
   out.set_seconds(plan.seconds);
   out.set_made_from(plan.made_from);

@@ -78,7 +78,7 @@ TEST(ActivatedProducts, TrainAsProductsAndActivationsDo) {
     for (const bool apart : {true, false}) {
       backend.refused = [apart = apart](const KernelRequest& r) { return apart && r.op.starts_with("InnerProduct"); };
       runs.push_back(train_on(backend, feed_forward, o, 3, 0.05));
-      const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
+      const std::vector<Step>& steps = runs.back().plan.program_of(0).steps;
       fused.push_back(std::count_if(steps.begin(), steps.end(), [](const Step& s) {
         return s.op().starts_with("InnerProduct") && s.as<LaunchStep>()->attributes.has("activation");
       }));

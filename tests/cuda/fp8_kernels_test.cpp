@@ -76,7 +76,7 @@ TEST(Fp8Kernels, PlansTrainAsTheCpuDoes) {
     for (DeviceSpec& d : o.devices) d.id.backend = "cuda";
     const small_models::Trained cuda = small_models::train_on(backend, small_models::deep, o, 3, 0.01);
     int products = 0;
-    for (const Step& s : cuda.plan.devices[0].steps)
+    for (const Step& s : cuda.plan.program_of(0).steps)
       if (const auto* launch = s.as<LaunchStep>()) products += launch->op == "ProductFp8";
     EXPECT_EQ(products, 8) << "left and right, which read one value and are summed, have one gradient";
     for (std::size_t s = 0; s < cpu.losses.size(); ++s) EXPECT_NEAR(cuda.losses[s], cpu.losses[s], 0.003F * cpu.losses[0]) << "step " << s;

@@ -50,10 +50,10 @@ TEST_P(GivenBytesOnHost, TrainTheSameToTheBit) {
 
   // From the batch to the convolution there is one kernel.
   std::vector<std::string> before;
-  for (const Step& s : got.plan.devices[0].steps) {
+  for (const Step& s : got.plan.program_of(0).steps) {
     if (s.op() == "Conv") break;
     const bool reads_weights = std::ranges::any_of(
-        s.inputs, [&](BufferId b) { return b.present() && got.plan.devices[0].buffers[b].arena == ArenaKind::parameters; });
+        s.inputs, [&](BufferId b) { return b.present() && got.plan.program_of(0).buffers[b].arena == ArenaKind::parameters; });
     if (!s.op().empty() && !reads_weights) before.emplace_back(s.op());
   }
   EXPECT_EQ(before, (std::vector<std::string>{"LookUp"}));

@@ -44,7 +44,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 // Recurrent layers have a launch of their own, not one for each of their steps.
 void expect_kernels(const Session& session, const SmallTraining& training) {
   int forward = 0, backward = 0;
-  for (const Step& step : session.plan().devices[0].steps)
+  for (const Step& step : session.plan().program_of(0).steps)
     if (const auto* launch = step.as<LaunchStep>()) {
       forward += launch->kernel == "native.recurrent";
       backward += launch->kernel == "native.recurrent_backward";
@@ -55,7 +55,7 @@ void expect_kernels(const Session& session, const SmallTraining& training) {
 
 // NaNs in what lives within a step only. Arenas were allocated device by device, those of no bytes left out.
 void poison(HostCudaBackend& backend, const Session& session) {
-  for (const Arena& arena : session.plan().devices[0].arenas)
+  for (const Arena& arena : session.plan().program_of(0).arenas)
     for (test::GuardedMemory& m : backend.devices.memory[0])
       if (arena.kind == ArenaKind::scratch && static_cast<std::int64_t>(m.size()) == arena.bytes) m.poison();
 }

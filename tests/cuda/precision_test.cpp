@@ -58,7 +58,7 @@ TEST(CudaPrecision, UpdatesReadAndWrite16Bits) {
         runs.push_back(train_on(backend, mlp, o, 3, 0.05));
         int casts = 0, gradients = 0, kept = 0;
         for (const PlanParameter& p : runs.back().plan.parameters) kept += p.role == ValueRole::copy;
-        const DevicePlan& d = runs.back().plan.devices[0];
+        const DeviceProgram& d = runs.back().plan.programs[0];
         for (const Step& s : d.steps) {
           if (s.op() != "Cast") continue;
           const Buffer &from = d.buffers[s.inputs[0]], &to = d.buffers[s.outputs[0]];
@@ -115,7 +115,7 @@ TEST(CudaPrecision, CastsAroundNormalizationsAndLossesAreTheirKernels) {
                            std::any_of(r.inputs.begin(), r.inputs.end(), [](const Operand& x) { return is_16_bit(x.dtype); }));
       };
       runs.push_back(train_on(backend, residual, o, 3, 0.05));
-      const std::vector<Step>& steps = runs.back().plan.devices[0].steps;
+      const std::vector<Step>& steps = runs.back().plan.program_of(0).steps;
       casts.push_back(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Cast"; }));
     }
     EXPECT_LE(casts[1] + 10, casts[0]);
@@ -136,7 +136,7 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
       return (!sums && r.op == "Conv") || (!normalized && (r.op == "Conv" ? r.inputs.size() > 3 : r.op == "ConvolutionBackwardWeights"));
     };
     const Trained& run = runs.emplace_back(train_on(backend, chain, o, 3, 0.05));
-    const std::vector<Step>& steps = run.plan.devices[0].steps;
+    const std::vector<Step>& steps = run.plan.program_of(0).steps;
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }),
               sums ? 3 : 0);
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationFactors"; }),
@@ -154,7 +154,7 @@ TEST(CudaPrecision, ConvolutionsAndNormalizationsAreAChain) {
     o.precision = precision;
     const Plan plan = compile(chain, o, backends);
     std::map<std::string, int> kernels;
-    for (const Step& s : plan.devices[0].steps)
+    for (const Step& s : plan.program_of(0).steps)
       if (const auto* launch = s.as<LaunchStep>()) ++kernels[launch->kernel.substr(0, launch->kernel.find(".eng"))];
     const int chained = precision == Precision::fp16;
     EXPECT_EQ(kernels["cudnn.convolution.sums"], 2 * chained);
@@ -188,7 +188,7 @@ TEST(CudaPrecision, PlansNeedNoDevice) {
       const Plan plan = compile(model, o, backends);
       EXPECT_EQ(plan.options.tf32, precision == Precision::tf32);
       int narrow = 0;
-      for (const Buffer& b : plan.devices[0].buffers) narrow += b.operand.dtype == storage_of(precision) && is_16_bit(b.operand.dtype);
+      for (const Buffer& b : plan.program_of(0).buffers) narrow += b.operand.dtype == storage_of(precision) && is_16_bit(b.operand.dtype);
       EXPECT_EQ(narrow > 0, precision != Precision::tf32);
     }
 }

@@ -45,7 +45,7 @@ constexpr std::string_view served[] = {
     "AveragePool", "AveragePoolBackward", "BatchNormalizationTraining", "BatchNormalizationBackward"};
 
 // Why a step of these may run on a kernel of our own; empty: it may not.
-std::string excuse(const Step& step, const LaunchStep& launch, const DevicePlan& device) {
+std::string excuse(const Step& step, const LaunchStep& launch, const DeviceProgram& device) {
   const auto operand = [&](BufferId b) -> const Operand& { return device.buffers[b].operand; };
   if (launch.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
   if (launch.op == "BatchNormalizationTraining" && step.inputs.size() == 6)
@@ -100,7 +100,7 @@ std::string expect_cudnn_to_take(const Case& c) {
   const auto& [path, precision] = c;
   std::map<std::string, int> kernels;
   std::int64_t largest = 0;
-  const DevicePlan& device = plan.devices[0];
+  const DeviceProgram& device = plan.programs[0];
   for (const Step& step : device.steps) {
     const auto* launch = step.as<LaunchStep>();
     if (!launch) continue;
@@ -153,10 +153,10 @@ TEST_P(TemplateInference, FusesConvolutionsIn16Bits) {
   std::string reason;
   const std::optional<Plan> plan = planned(GetParam(), PlanMode::inference, reason);
   if (!plan) GTEST_SKIP() << reason;
-  for (const Step& step : plan->devices[0].steps) {
+  for (const Step& step : plan->program_of(0).steps) {
     const auto* launch = step.as<LaunchStep>();
     if (step.op() != "Conv" || (step.inputs.size() < 3 && !launch->attributes.has("activation"))) continue;
-    const Operand& x = plan->devices[0].buffers[step.inputs[0]].operand;
+    const Operand& x = plan->program_of(0).buffers[step.inputs[0]].operand;
     // Where each channel is a group of its own, cuDNN fuses Relu only behind a bias.
     if (launch->attributes.integer("group", 1) == x.shape[1] && step.inputs.size() < 3) continue;
     EXPECT_TRUE(launch->kernel.starts_with("cudnn.convolution.fused."))

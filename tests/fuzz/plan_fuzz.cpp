@@ -20,7 +20,8 @@ std::int64_t bytes_of(const TensorType& type) {
 bool is_small(const Plan& plan) {
   std::int64_t left = most_bytes;
   const auto takes = [&](std::int64_t bytes) { return bytes > left ? left = -1 : left -= bytes; };
-  for (const DevicePlan& d : plan.devices) {
+  for (const PlanDevice& device : plan.devices) {
+    const DeviceProgram& d = plan.programs[device.program];
     for (const Arena& a : d.arenas) takes(a.bytes);
     if (d.steps.size() > most_steps || d.model.threads > 8) return false;
   }

@@ -265,7 +265,7 @@ class Formula {
 
 bool on_cpu() { return test::tested_backend()->name() == "cpu"; }
 bool uses_kernel(const Plan& plan, std::string_view kernel) {
-  for (const Step& s : plan.devices[0].steps)
+  for (const Step& s : plan.program_of(0).steps)
     if (const auto* launch = s.as<LaunchStep>(); launch && launch->kernel == kernel) return true;
   return false;
 }

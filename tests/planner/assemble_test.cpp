@@ -18,10 +18,10 @@ struct Program {
     graph.inputs.push_back({name, value(name, n)});
     return graph.inputs.back().buffer;
   }
-  BufferId parameter(const std::string& name, std::int64_t n, std::int64_t whole, int axis = -1, std::int64_t begin = 0) {
+  BufferId parameter(const std::string& name, std::int64_t n, std::int64_t whole, int axis = -1, std::vector<std::int64_t> begins = {}) {
     const BufferId b = value(name, n, ArenaKind::parameters);
     graph.parameters.push_back({.name = name, .buffer = b, .type = {DType::float32, {whole}}});
-    if (axis >= 0) graph.parameters.back().ranges = {{axis, begin, n}};
+    if (axis >= 0) graph.parameters.back().ranges.push_back({{axis, 0, n}, std::move(begins)});
     return b;
   }
   void launch(const std::string& op, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
@@ -47,9 +47,9 @@ struct Assembled {
     for (const std::string& name : outputs) given.push_back({.name = name});
     assemble(plan, replicas, given, rows, CompileOptions{}, nullptr);
   }
-  const Step& step(std::size_t device, int index) const { return plan.devices[device].steps[StepId{index}]; }
+  const Step& step(std::size_t device, int index) const { return plan.program_of(device).steps[StepId{index}]; }
   const Buffer& buffer(std::size_t device, const std::string& name) const {
-    for (const Buffer& b : plan.devices[device].buffers)
+    for (const Buffer& b : plan.program_of(device).buffers)
       if (b.name == name) return b;
     fail("no buffer '", name, "'");
   }
@@ -101,9 +101,9 @@ TEST(Assemble, ProgramsMayDiffer) {
   for (int d = 0; d < 2; ++d) {
     const PlanParameter& own = p.parameters[static_cast<std::size_t>(d)];
     ASSERT_EQ(own.parts.size(), 1U) << own.name;
-    EXPECT_EQ(own.parts[0].device, d);
+    EXPECT_EQ(own.parts[0].program, ProgramId{d});
     EXPECT_EQ(own.parts[0].offset, 0) << "each device's parameters begin where its arena does";
-    EXPECT_EQ(p.devices[static_cast<std::size_t>(d)].arenas[0].bytes, own.parts[0].operand.bytes());
+    EXPECT_EQ(p.program_of(static_cast<std::size_t>(d)).arenas[0].bytes, own.parts[0].operand.bytes());
   }
 }
 
@@ -181,10 +181,10 @@ TEST(Assemble, AnInputIsSentOnceItIsThere) {
 
 TEST(Assemble, PartsOfAParameterAndOfASum) {
   Program programs[3];
-  const std::int64_t begins[] = {0, 5, 5};
+  const std::vector<std::int64_t> begins{0, 5, 5};
   for (int d = 0; d < 3; ++d) {
     Program& p = programs[d];
-    const BufferId x = p.input("x", 8), b = p.parameter("b", 3, 3), w = p.parameter("w", d == 0 ? 5 : 2, 7, 0, begins[d]),
+    const BufferId x = p.input("x", 8), b = p.parameter("b", 3, 3), w = p.parameter("w", d == 0 ? 5 : 2, 7, 0, begins),
                    s = p.value("s", 4, ArenaKind::gradients);
     p.launch("Part", {x, b, w}, {s});
     p.exchange({.name = "s", .elements = 4}, {}, {s});  // of all devices, where it names none
@@ -199,16 +199,34 @@ TEST(Assemble, PartsOfAParameterAndOfASum) {
   EXPECT_NO_THROW(verify(got.plan));
   EXPECT_EQ(got.plan.exchanges[0].devices, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(got.plan.outputs[0].parts, 3);
-  const PlanParameter& w = got.plan.parameters[1];
-  ASSERT_EQ(w.parts.size(), 3U);
-  for (const ParameterPart& part : w.parts) {
-    ASSERT_EQ(part.ranges.size(), 1U);
-    EXPECT_EQ(part.ranges[0].axis, 0);
-    EXPECT_EQ(part.ranges[0].begin, begins[part.device]);
+  const std::vector<ParameterPart> w = got.plan.parts_of(got.plan.parameters[1]);
+  ASSERT_EQ(w.size(), 3U);
+  for (const ParameterPart& part : w) {
+    EXPECT_EQ(part.ranges, (std::vector<AxisRange>{{0, begins[at(part.device)], part.device == 0 ? 5 : 2}}));
     EXPECT_EQ(part.offset, 64) << "behind b";
   }
-  EXPECT_FALSE(w.parts[0].alike(w.parts[1]));
-  EXPECT_TRUE(w.parts[1].alike(w.parts[2]));
+  EXPECT_FALSE(w[0].alike(w[1]));
+  EXPECT_TRUE(w[1].alike(w[2]));
+}
+
+// What differs between them is where their slices and parts begin.
+TEST(Assemble, DevicesThatAreAlikeShareAProgram) {
+  Program p;
+  const BufferId x = p.input("x", 2), w = p.parameter("w", 2, 8, 0, {0, 2, 4, 6}), y = p.value("y", 2);
+  p.launch("Y", {x, w}, {y});
+  p.graph.outputs = {y};
+  std::vector<Replica> replicas;
+  for (int d = 0; d < 4; ++d) replicas.push_back({.slice_begin = 2 * d, .slice_size = 2, .program = &p.graph});
+  const Assembled got(replicas, {"y"}, {1});
+  EXPECT_NO_THROW(verify(got.plan));
+  EXPECT_EQ(got.plan.programs.size(), 1U);
+  EXPECT_EQ(got.plan.cuts, (std::vector<AxisCut>{{{0, 1, 2, 3}}}));
+  for (int d = 0; d < 4; ++d) {
+    EXPECT_EQ(got.plan.part_of(got.plan.parameters[0], d)->ranges, (std::vector<AxisRange>{{0, 2 * d, 2}}));
+    EXPECT_EQ(got.plan.first_row(d, {0}), 2 * d);
+  }
+  replicas[3].model.threads = 2;
+  EXPECT_EQ(Assembled(replicas, {"y"}, {1}).plan.programs.size(), 2U) << "one is of another kind";
 }
 
 // Another batch may have samples for it, and another plan would then have to find its parameters there.
@@ -220,7 +238,7 @@ TEST(Assemble, ADeviceWithoutSamplesKeepsTheParametersToo) {
   const Assembled got({{.slice_size = 8, .program = &busy.graph}, {.slice_begin = 8, .program = &none.graph}}, {"y"}, {1});
   EXPECT_NO_THROW(verify(got.plan));
   ASSERT_EQ(got.plan.parameters[0].parts.size(), 2U);
-  EXPECT_EQ(got.plan.devices[1].arenas[0].bytes, 64);
+  EXPECT_EQ(got.plan.program_of(1).arenas[0].bytes, 64);
 }
 
 }  // namespace

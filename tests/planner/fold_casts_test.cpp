@@ -116,7 +116,7 @@ TEST(FoldedCasts, TrainingIsTheSameToTheBit) {
     backend.gains = [](const KernelRequest& r) { return r.op == "SoftmaxCrossEntropyTraining" || r.op == "CountCorrect"; };
     const Trained got = train_on(backend, chain, options, 4, 0.05);
     const auto casts = [](const Trained& t) {
-      const std::vector<Step>& steps = t.plan.devices[0].steps;
+      const std::vector<Step>& steps = t.plan.program_of(0).steps;
       return std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Cast"; });
     };
     EXPECT_EQ(casts(got), casts(wanted) - 2);

@@ -40,16 +40,16 @@ TEST_P(GivenBytesRows, TrainTheSameToTheBit) {
     for (std::size_t d = 0; d < wanted.replicas.size(); ++d) expect_same_bits(got.replicas[d], wanted.replicas[d]);
     for (std::size_t d = 0; d < got.plan.devices.size(); ++d) {
       std::int64_t planned = 0;
-      for (const Arena& arena : got.plan.devices[d].arenas) planned += arena.bytes;
+      for (const Arena& arena : got.plan.program_of(d).arenas) planned += arena.bytes;
       EXPECT_EQ(got.allocated[d], planned);
     }
     const auto x = std::ranges::find(got.plan.inputs, "x", &HostInput::name);
     ASSERT_NE(x, got.plan.inputs.end());
     EXPECT_EQ(x->type, (TensorType{DType::uint8, row.channels_last ? Shape{7, 8, 8, 3} : Shape{7, 3, 8, 8}}));
-    const auto& steps = got.plan.devices[0].steps;
+    const auto& steps = got.plan.program_of(0).steps;
     const auto lookup = std::ranges::find(steps, "LookUp", &Step::op);
     ASSERT_NE(lookup, steps.end());
-    EXPECT_EQ(got.plan.devices[0].buffers[lookup->outputs[0]].operand.dtype,
+    EXPECT_EQ(got.plan.program_of(0).buffers[lookup->outputs[0]].operand.dtype,
               row.precision == Precision::bf16 ? DType::bfloat16 : DType::float32)
         << "the table is cast, not the batch";
   }

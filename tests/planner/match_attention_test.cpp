@@ -385,7 +385,7 @@ Graph transformer(std::int64_t n) {
 }
 
 std::ptrdiff_t steps_of(const Plan& plan, std::string_view op) {
-  const std::vector<Step>& steps = plan.devices[0].steps;
+  const std::vector<Step>& steps = plan.program_of(0).steps;
   return std::count_if(steps.begin(), steps.end(), [&](const Step& s) { return s.op() == op; });
 }
 
@@ -401,7 +401,8 @@ TEST(MatchAttention, TrainingIsTheSame) {
     EXPECT_EQ(steps_of(got.plan, "AllGather"), 0);
     expect_close(got, wanted);
     for (std::size_t d = 1; d < got.replicas.size(); ++d) expect_same_bits(got.replicas[d], got.replicas[0]);
-    for (std::size_t d = 0; d < got.allocated.size(); ++d) EXPECT_EQ(got.allocated[d], got.plan.devices[d].peak_bytes()) << devices.size();
+    for (std::size_t d = 0; d < got.allocated.size(); ++d)
+      EXPECT_EQ(got.allocated[d], got.plan.program_of(d).peak_bytes()) << devices.size();
   }
   const Trained again = train(transformer, options_for(8, {1}), 4, 0.05), once = train(transformer, options_for(8, {1}), 4, 0.05);
   expect_same_bits(again.replicas[0], once.replicas[0]);
@@ -415,9 +416,9 @@ TEST(MatchAttention, BFloat16FollowsFloat32) {
   o.precision = Precision::bf16;
   const Trained narrow = train(transformer, o, 12, 0.01);
   EXPECT_EQ(steps_of(narrow.plan, "AttentionTraining"), 2);
-  for (const Step& s : narrow.plan.devices[0].steps)
+  for (const Step& s : narrow.plan.program_of(0).steps)
     if (s.op() == "AttentionTraining") {
-      EXPECT_EQ(narrow.plan.devices[0].buffers[s.inputs[0]].operand.dtype, DType::bfloat16);
+      EXPECT_EQ(narrow.plan.program_of(0).buffers[s.inputs[0]].operand.dtype, DType::bfloat16);
     }
   for (std::size_t i = 0; i < wide.losses.size(); ++i)
     EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03F * wide.losses[0]) << "step " << i;

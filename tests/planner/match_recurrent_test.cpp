@@ -104,7 +104,7 @@ TEST(Recurrences, TrainOnSeveralDevicesAsOnOneAndAsTheirSteps) {
   AskedCpu written_out;
   for (Graph (*model)(std::int64_t) : {lstm, gru, gru_linear, rnn}) {
     const Trained one = train(model, options_for(8, {1}), 5, 0.1);
-    const std::vector<Step>& steps = one.plan.devices[0].steps;
+    const std::vector<Step>& steps = one.plan.program_of(0).steps;
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "RecurrentBackward"; }), 2);
     EXPECT_LT(one.losses.back(), one.losses.front());
     expect_close(one, train_on(written_out, model, options_for(8, {1}), 5, 0.1));

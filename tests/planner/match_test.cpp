@@ -209,7 +209,7 @@ TEST(Groups, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
   AskedCpu expands;
   expands.gains = [](const KernelRequest&) { return false; };
   const Trained one = train(images, options_for(8, {1}), 6, 0.05);
-  const std::vector<Step>& steps = one.plan.devices[0].steps;
+  const std::vector<Step>& steps = one.plan.program_of(0).steps;
   EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "GroupNormalizationTraining"; }), 2);
   EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "GroupNormalizationBackward"; }), 2);
   expect_close(one, train_on(expands, images, options_for(8, {1}), 6, 0.05));
@@ -246,7 +246,7 @@ TEST(Normalizations, TrainOnSeveralDevicesAsOnOneAndAsTheirParts) {
   AskedCpu expands;
   expands.gains = [](const KernelRequest&) { return false; };
   const Trained one = train(tokens, options_for(8, {1}), 6, 0.05);
-  const std::vector<Step>& steps = one.plan.devices[0].steps;
+  const std::vector<Step>& steps = one.plan.program_of(0).steps;
   const auto count = [&](std::string_view op, std::size_t outputs) {
     return std::count_if(steps.begin(), steps.end(), [&](const Step& s) { return s.op() == op && s.outputs.size() == outputs; });
   };

@@ -122,15 +122,15 @@ TEST(MemoryLimit, SizesBeyond32BitsAreRefused) {
 
 TEST(MemoryLimit, LogicalDevicesShareTheirDevices) {
   const Plan alone = plan_on(Limited(0), 64), shared = plan_on(Limited(0), 64, 2);
-  const std::int64_t both = shared.devices[0].peak_bytes() + shared.devices[1].peak_bytes();
-  ASSERT_GT(both, alone.devices[0].peak_bytes());
+  const std::int64_t both = shared.program_of(0).peak_bytes() + shared.program_of(1).peak_bytes();
+  ASSERT_GT(both, alone.program_of(0).peak_bytes());
   EXPECT_EQ(refusal(Limited(both), 64, 2), "");
   EXPECT_TRUE(has(refusal(Limited(both - 1), 64, 2), "for each of 2 logical devices"));
 }
 
 TEST(MemoryLimit, MachinesHaveMemoryOfTheirOwn) {
   for (const int logical : {1, 2}) {
-    const std::int64_t machine = logical * plan_on(Limited(0), 128, logical, nullptr, 2).devices[0].peak_bytes();
+    const std::int64_t machine = logical * plan_on(Limited(0), 128, logical, nullptr, 2).program_of(0).peak_bytes();
     EXPECT_NO_THROW(plan_on(Limited(machine), 128, logical, nullptr, 2)) << logical;
     EXPECT_THROW(plan_on(Limited(machine - 1), 128, logical, nullptr, 2), Error) << logical;
   }
@@ -142,14 +142,14 @@ TEST(MemoryLimit, RoomForTheNextBatchCounts) {
   staging.stages = true;
   const Plan with = plan_on(staging, 64);
   const auto inputs = [](const Plan& p) {
-    return std::find_if(p.devices[0].memory.begin(), p.devices[0].memory.end(),
+    return std::find_if(p.program_of(0).memory.begin(), p.program_of(0).memory.end(),
                         [](const auto& m) { return m.first == MemoryClass::inputs; })
         ->second;
   };
   const std::int64_t batch = 64 * 1000 * 4 + 64 * 8;  // x and its labels
-  EXPECT_EQ(with.devices[0].peak_bytes(), without.devices[0].peak_bytes() + batch);
+  EXPECT_EQ(with.program_of(0).peak_bytes(), without.program_of(0).peak_bytes() + batch);
   EXPECT_EQ(inputs(with), inputs(without) + batch);
-  for (const Step& s : with.devices[0].steps) {
+  for (const Step& s : with.program_of(0).steps) {
     const auto* slice = s.as<SliceStep>();
     if (!slice) continue;
     const std::string& name = with.inputs[static_cast<std::size_t>(slice->host)].name;

@@ -156,9 +156,9 @@ TEST_F(BFloat16Training, ReplicasAreTheSameBits) {
 
 TEST_F(BFloat16Training, TakesLessMemoryAndAsMuchAsPlanned) {
   const Trained wide = train(convnet, options(exact), 1, 0.05), narrow = train(convnet, options(Precision::bf16), 1, 0.05);
-  EXPECT_EQ(narrow.allocated[0], narrow.plan.devices[0].peak_bytes());
+  EXPECT_EQ(narrow.allocated[0], narrow.plan.program_of(0).peak_bytes());
   const auto activations = [](const Plan& p) {
-    for (const auto& [c, bytes] : p.devices[0].memory)
+    for (const auto& [c, bytes] : p.program_of(0).memory)
       if (c == MemoryClass::activations) return bytes;
     return std::int64_t{0};
   };

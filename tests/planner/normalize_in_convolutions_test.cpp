@@ -92,7 +92,7 @@ TEST(NormalizedInputs, TrainingIsTheSame) {
     backend.gains = [](const KernelRequest& r) { return chains(r) && (r.op != "Conv" || r.outputs.size() == 3); };
     const Trained got = train_on(backend, chain, options_for(6, devices), 4, 0.05);
     int factors = 0, forward = 0, backward = 0;
-    for (const Step& s : got.plan.devices[0].steps) {
+    for (const Step& s : got.plan.program_of(0).steps) {
       factors += s.op() == "BatchNormalizationFactors";
       forward += s.op() == "Conv" && s.inputs.size() == 5;
       backward += s.op() == "ConvolutionBackwardWeights" && s.inputs.size() == 4;

@@ -105,11 +105,12 @@ Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
 }
 std::set<std::string> split_of(const Plan& plan) {
   std::set<std::string> names;
-  for (const PlanParameter& p : plan.parameters) {
-    if (p.role != ValueRole::plain || p.parts.size() < 2 || p.parts[1].is_whole()) continue;
-    const AxisRange& range = p.parts[1].ranges[0];
-    names.insert(concat(p.name, ':', range.axis, range.outer > 1 ? concat('/', range.outer) : ""));
-  }
+  for (const PlanParameter& p : plan.parameters)
+    for (const ProgramPart& part : p.parts) {
+      if (p.role != ValueRole::plain || part.is_whole()) continue;
+      const ProgramRange& range = part.ranges[0];
+      names.insert(concat(p.name, ':', range.axis, range.outer > 1 ? concat('/', range.outer) : ""));
+    }
   return names;
 }
 

@@ -102,12 +102,13 @@ Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
 // Parameters of which a device has a part, with the axis of each cut: "q:1", "q:1:0".
 std::set<std::string> split_of(const Plan& plan) {
   std::set<std::string> names;
-  for (const PlanParameter& p : plan.parameters) {
-    if (p.role != ValueRole::plain || p.parts.size() < 2 || p.parts[1].is_whole()) continue;
-    std::string name = p.name;
-    for (const AxisRange& range : p.parts[1].ranges) name += concat(':', range.axis);
-    names.insert(std::move(name));
-  }
+  for (const PlanParameter& p : plan.parameters)
+    for (const ProgramPart& part : p.parts) {
+      if (p.role != ValueRole::plain || part.is_whole()) continue;
+      std::string name = p.name;
+      for (const ProgramRange& range : part.ranges) name += concat(':', range.axis);
+      names.insert(std::move(name));
+    }
   return names;
 }
 std::multiset<std::string> kinds_of(const Plan& plan) {
@@ -215,10 +216,10 @@ TEST(Parallel, StatesLieInPartsByStage) {
   const auto peak = [](const char* parallel) {
     CompileOptions o = shared_by(4, parallel);
     o.optimizer = optimizer_defaults("adamw");
-    return plan_of(mlp, o).devices[0];
+    return plan_of(mlp, o).program_of(0);
   };
-  const auto arena = [](const DevicePlan& d, ArenaKind kind) { return std::ranges::find(d.arenas, kind, &Arena::kind)->bytes; };
-  const DevicePlan data = peak("data=4"), one = peak("zero=1"), three = peak("zero=3");
+  const auto arena = [](const DeviceProgram& d, ArenaKind kind) { return std::ranges::find(d.arenas, kind, &Arena::kind)->bytes; };
+  const DeviceProgram data = peak("data=4"), one = peak("zero=1"), three = peak("zero=3");
   EXPECT_LT(arena(one, ArenaKind::optimizer), arena(data, ArenaKind::optimizer) / 3);
   EXPECT_LT(arena(three, ArenaKind::parameters), arena(data, ArenaKind::parameters) / 3);
 }
@@ -309,8 +310,8 @@ TEST(Parallel, WholeParametersHaveOwners) {
       std::vector<std::int64_t> owned(devices);
       std::int64_t all = 0;
       for (const PlanParameter& p : shared.plan.parameters)
-        if (p.role == ValueRole::plain && p.parts.size() == 1) {
-          owned[at(p.parts[0].device)] += p.type.shape.elements();
+        if (const std::vector<ParameterPart> parts = shared.plan.parts_of(p); p.role == ValueRole::plain && parts.size() == 1) {
+          owned[at(parts[0].device)] += p.type.shape.elements();
           all += p.type.shape.elements();
         }
       EXPECT_GT(all, 400);

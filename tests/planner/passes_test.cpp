@@ -259,13 +259,13 @@ TEST(Cut, AnIdleDeviceAddsZerosAndUpdates) {
                     "bucket_sums",
                     passed("append_updates", passed("place", g, {.placement = by_sizes(g, sizes), .warnings = &warnings}), {.options = o}),
                     {.options = o}),
-                got = cut(whole, idle), other = cut(whole, busy);
+                got = cut(whole, idle).graph, other = cut(whole, busy).graph;
     verify(got);
     EXPECT_EQ(operators_of(got), (Names{"Fill", "AllReduce", "SgdUpdate", "Fill"}));
     EXPECT_EQ(got.outputs[0].role, ValueRole::loss);
     EXPECT_EQ(got[got.outputs[0]].type, other[other.outputs[0]].type);
     EXPECT_EQ(other.nodes.size(),
-              cut(passed("place", g, {.placement = by_sizes(g, {1, batch - 1}), .warnings = &warnings}), 0).nodes.size() + 1)
+              cut(passed("place", g, {.placement = by_sizes(g, {1, batch - 1}), .warnings = &warnings}), 0).graph.nodes.size() + 1)
         << "what one device has all of is not moved";
   }
   EXPECT_EQ(warnings, Names{});

@@ -98,10 +98,10 @@ TEST_P(StagesOfSamples, TrainAsOneDevice) {
   }
   const Trained got = train(mlp, many, 5, 0.1);
   expect_close(got, train(mlp, one, 5, 0.1));
-  for (const DevicePlan& d : got.plan.devices)
-    for (const Step& s : d.steps)
+  for (std::size_t d = 0; d < got.plan.devices.size(); ++d)
+    for (const Step& s : got.plan.program_of(d).steps)
       if (const auto* slice = s.as<SliceStep>(); slice && got.plan.inputs[at(slice->host)].role == ValueRole::label) {
-        EXPECT_GE(&d - got.plan.devices.data(), count) << "labels in the first stage";
+        EXPECT_GE(static_cast<int>(d), count) << "labels in the first stage";
       }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, StagesOfSamples, testing::Values(Stages{"even", {1, 1}}, Stages{"uneven", {2, 1}}, Stages{"one_idle", {2, 1, 0}}, Stages{"smoothed", {2, 1}, 0.1}, Stages{"classes_weighted", {2, 1}, 0, true}),
@@ -137,7 +137,7 @@ TEST(PlacementRequest, WhatDevicesComputeAlikeIsByOneKernel) {
   const Plan plan = compile(dropping, o, backends);
   const auto kernels = [&](int device) {
     std::vector<std::string> list;
-    for (const Step& s : plan.devices[at(device)].steps)
+    for (const Step& s : plan.program_of(at(device)).steps)
       if (const auto* launch = s.as<LaunchStep>(); launch && launch->op != "Reorder" && launch->op != "Slice" && launch->op != "Fill")
         list.push_back(concat(launch->op, ' ', launch->kernel));
     return list;
@@ -161,10 +161,10 @@ TEST_P(ParametersAlongTheSamples, TrainAsOneDevice) {
   expect_close(many, train(mlp, options_for(6, {1}), 5, 0.1));
   for (const PlanParameter& p : many.plan.parameters) {
     std::int64_t elements = 0;
-    for (const ParameterPart& part : p.parts) elements += part.operand.shape.elements();
+    for (const ParameterPart& part : many.plan.parts_of(p)) elements += part.operand.shape.elements();
     EXPECT_EQ(elements, p.type.shape.elements()) << p.name;
     if (p.name != "w1") continue;
-    for (const ParameterPart& part : p.parts) EXPECT_EQ(part.operand.shape[0], GetParam().parts[at(part.device)]);
+    for (const ParameterPart& part : many.plan.parts_of(p)) EXPECT_EQ(part.operand.shape[0], GetParam().parts[at(part.device)]);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, ParametersAlongTheSamples,

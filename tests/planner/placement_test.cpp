@@ -174,16 +174,17 @@ INSTANTIATE_TEST_SUITE_P(Rows, PlaceRules, testing::ValuesIn(rules), [](const au
 // What each device exchanges in a step.
 std::vector<Kinds> exchanges_of(const Plan& plan) {
   std::vector<Kinds> list;
-  for (const DevicePlan& d : plan.devices) {
+  for (const PlanDevice& d : plan.devices) {
     list.emplace_back();
-    for (const Step& s : d.steps)
+    for (const Step& s : plan.programs[d.program].steps)
       if (s.as<ExchangeStep>()) list.back().insert(std::string(kind_of(plan, s)));
   }
   return list;
 }
 
-const PlanParameter& parameter(const Plan& plan, std::string_view name) {
-  return *std::find_if(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.name == name; });
+std::vector<ParameterPart> parts_of(const Plan& plan, std::string_view name) {
+  return plan.parts_of(
+      *std::find_if(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& p) { return p.name == name; }));
 }
 
 CompileOptions placed(std::size_t devices, PlacementRequest request) {
@@ -202,13 +203,13 @@ TEST(Placement, TensorParallelByHandTrainsAsOneDevice) {
   expect_close(two, one);
   EXPECT_LT(two.losses.back(), 0.7F * two.losses.front());
   for (const char* name : {"w1", "b1", "w2"}) {
-    const PlanParameter& p = parameter(two.plan, name);
-    ASSERT_EQ(p.parts.size(), 2U) << name;
-    EXPECT_EQ(p.parts[0].ranges, (std::vector<AxisRange>{{0, 0, 16}})) << name;
-    EXPECT_EQ(p.parts[1].ranges, (std::vector<AxisRange>{{0, 16, 16}})) << name;
-    EXPECT_EQ(p.parts[0].operand.shape.elements() * 2, p.type.shape.elements()) << name;
+    const std::vector<ParameterPart> parts = parts_of(two.plan, name);
+    ASSERT_EQ(parts.size(), 2U) << name;
+    EXPECT_EQ(parts[0].ranges, (std::vector<AxisRange>{{0, 0, 16}})) << name;
+    EXPECT_EQ(parts[1].ranges, (std::vector<AxisRange>{{0, 16, 16}})) << name;
+    EXPECT_EQ(parts[0].operand.shape, parts[1].operand.shape) << name;
   }
-  EXPECT_TRUE(parameter(two.plan, "b2").parts[1].is_whole());
+  EXPECT_TRUE(parts_of(two.plan, "b2")[1].is_whole());
   // One sum a step, of the second layer's output: no gradient moves.
   EXPECT_EQ(exchanges_of(two.plan), (std::vector<Kinds>{{"all_reduce"}, {"all_reduce"}}));
 }
@@ -217,7 +218,7 @@ TEST(Placement, UnequalPartsOfALayer) {
   const PlacementRequest request{.groups = {{"all", {{"columns", {3, 1}}}, {0, 1}}}, .nodes = {}, .values = halves_of_the_hidden_layer};
   const Trained one = train(mlp, options_for(6, {1}), 5, 0.1), two = train(mlp, placed(2, request), 5, 0.1);
   expect_close(two, one);
-  EXPECT_EQ(parameter(two.plan, "w1").parts[1].ranges[0].begin, 24);
+  EXPECT_EQ(parts_of(two.plan, "w1")[1].ranges[0].begin, 24);
 }
 
 TEST(Placement, TwoStagesByHandTrainAsOneDevice) {
@@ -233,13 +234,13 @@ TEST(Placement, TwoStagesByHandTrainAsOneDevice) {
   EXPECT_EQ(moved,
             (std::vector<std::string>{"send 768 for Gemm2: it works in group 'second'", "send 768 for Gemm0: it works in group 'first'"}));
   for (const auto& [name, device] : std::vector<std::pair<std::string, int>>{{"w1", 0}, {"b1", 0}, {"w2", 1}, {"b2", 1}}) {
-    const PlanParameter& p = parameter(two.plan, name);
-    ASSERT_EQ(p.parts.size(), 1U) << name;
-    EXPECT_EQ(p.parts[0].device, device) << name;
+    const std::vector<ParameterPart> parts = parts_of(two.plan, name);
+    ASSERT_EQ(parts.size(), 1U) << name;
+    EXPECT_EQ(parts[0].device, device) << name;
   }
   std::set<std::string> first, second;
-  for (const Step& s : two.plan.devices[0].steps) first.emplace(s.op());
-  for (const Step& s : two.plan.devices[1].steps) second.emplace(s.op());
+  for (const Step& s : two.plan.program_of(0).steps) first.emplace(s.op());
+  for (const Step& s : two.plan.program_of(1).steps) second.emplace(s.op());
   EXPECT_FALSE(first.contains("SoftmaxCrossEntropyTraining"));
   EXPECT_TRUE(second.contains("SoftmaxCrossEntropyTraining"));
 }
@@ -255,7 +256,7 @@ TEST(Placement, SamplesAndColumnsTogether) {
   EXPECT_EQ(four.plan.devices[0].slice_size, 4);
   EXPECT_EQ(four.plan.devices[3].slice_begin, 4);
   for (const Exchange& e : four.plan.exchanges) {
-    EXPECT_EQ(e.devices.size(), 2U) << e.name;
+    EXPECT_EQ(e.row_length(), 2U) << e.name;
     EXPECT_EQ(e.kind, ExchangeKind::all_reduce) << e.name;
   }
 }

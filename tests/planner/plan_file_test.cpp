@@ -23,23 +23,24 @@ Plan full_plan() {
   PlanParameter copy = plan.parameters[0];
   copy.name = "w/bfloat16";
   copy.type.dtype = DType::bfloat16;
-  for (ParameterPart& part : copy.parts) part.operand.dtype = DType::bfloat16, part.offset = 64;
+  for (ProgramPart& part : copy.parts) part.operand.dtype = DType::bfloat16, part.offset = 64;
   copy.role = ValueRole::copy;
   copy.of = "w";
   plan.parameters.push_back(copy);
-  const auto part = [](int device, std::int64_t n, std::int64_t begin) {
-    return ParameterPart{device, {DType::float32, {n}, Layout("a")}, 128, {{0, begin, n}}};
+  const auto part = [](int program, std::int64_t n) {
+    return ProgramPart{{program}, {DType::float32, {n}, Layout("a")}, 128, {{0, 1, 2, n}}};
   };
-  plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2, 0), part(2, 3, 2)}});
+  plan.cuts = {{{0, 0, 0}}, {{0, 0, 1}}};
+  plan.parameters.push_back({.name = "cut", .type = {DType::float32, {5}}, .parts = {part(0, 2), part(2, 3)}});
   plan.parameters.push_back({.name = "cut twice",
                              .type = {DType::float32, {6, 2}},
-                             .parts = {{0, {DType::float32, {4, 2}, Layout("ab")}, 192, {{0, 0, 2, 2}, {1, 0, 2}}},
-                                       {2, {DType::float32, {2, 2}, Layout("ab")}, 192, {{0, 2, 1, 2}, {1, 0, 2}}}}});
+                             .parts = {{{0}, {DType::float32, {4, 2}, Layout("ab")}, 192, {{0, 1, 2, 2, 2}, {1, 0, 1, 2}}},
+                                       {{2}, {DType::float32, {2, 2}, Layout("ab")}, 192, {{0, 1, 2, 1, 2}, {1, 0, 1, 2}}}}});
   plan.exchanges[0].seconds = 1e-5;
   plan.transfers = {{ExchangeKind::all_gather, "w", 12, "data", "Scale_node", "it is read whole"}};
-  for (DevicePlan& d : plan.devices) {
+  for (PlanDevice& d : plan.devices) d.weight = 2.5;
+  for (DeviceProgram& d : plan.programs) {
     d.model = {"a model", 123456789, 1e12, 2e10, 3e-6, 4e9, 3, 132};
-    d.weight = 2.5;
     d.arenas[0].bytes = 256;
     d.buffers[0].placement = "split(0)";
     d.memory = {{MemoryClass::weights, 64}, {MemoryClass::workspace, 12}};
@@ -75,22 +76,26 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(serialize(read), bytes);
   EXPECT_EQ(json_of(read), json_of(plan));
   EXPECT_EQ(text_of_plan(read, true), text_of_plan(plan, true));
-  EXPECT_EQ(to_string(read.devices[0].steps[3].as<LaunchStep>()->attributes),
-            to_string(plan.devices[0].steps[3].as<LaunchStep>()->attributes));
-  EXPECT_EQ(read.devices[0].buffers.back().constant->to_int64s(), (std::vector<std::int64_t>{7, -7}));
-  EXPECT_TRUE(std::signbit(read.devices[0].steps[3].as<LaunchStep>()->attributes.floats("fs")[1]));
-  EXPECT_EQ(read.devices[0].buffers[0].alias, BufferId{});
+  EXPECT_EQ(to_string(read.program_of(0).steps[3].as<LaunchStep>()->attributes),
+            to_string(plan.program_of(0).steps[3].as<LaunchStep>()->attributes));
+  EXPECT_EQ(read.program_of(0).buffers.back().constant->to_int64s(), (std::vector<std::int64_t>{7, -7}));
+  EXPECT_TRUE(std::signbit(read.program_of(0).steps[3].as<LaunchStep>()->attributes.floats("fs")[1]));
+  EXPECT_EQ(read.program_of(0).buffers[0].alias, BufferId{});
   EXPECT_EQ(read.warnings, plan.warnings);
   EXPECT_EQ(read.parameters[1].role, ValueRole::copy);
   EXPECT_EQ(read.parameters[1].of, "w");
   EXPECT_EQ(read.parameters[2].parts, plan.parameters[2].parts);
-  EXPECT_EQ(read.devices[0].buffers[BufferId{0}].placement, "split(0)");
-  EXPECT_EQ(read.devices[2].steps[StepId{6}].as<ConcatStep>()->begin, 3);
+  EXPECT_EQ(read.program_of(0).buffers[BufferId{0}].placement, "split(0)");
+  EXPECT_EQ(read.cuts, plan.cuts);
+  EXPECT_EQ(read.part_of(read.parameters[2], 2)->ranges, (std::vector<AxisRange>{{0, 2, 3}}));
+  EXPECT_EQ(read.part_of(read.parameters[3], 2)->ranges, (std::vector<AxisRange>{{0, 2, 1, 2}, {1, 0, 2}}));
+  EXPECT_EQ(read.devices[2].slice_begin, 3);
+  EXPECT_EQ(read.devices[2].program, ProgramId{2});
   EXPECT_EQ(read.exchanges[ExchangeId{0}].devices, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(read.options.preference, LayoutPreference::channels_last);
   EXPECT_TRUE(read.options.tf32);
-  EXPECT_EQ(read.devices[2].model.threads, 3);
-  EXPECT_EQ(read.devices[2].model.multiprocessors, 132);
+  EXPECT_EQ(read.program_of(2).model.threads, 3);
+  EXPECT_EQ(read.program_of(2).model.multiprocessors, 132);
 }
 
 TEST(PlanFile, EqualPlansGiveEqualBytesAndHashes) {
@@ -98,7 +103,7 @@ TEST(PlanFile, EqualPlansGiveEqualBytesAndHashes) {
   EXPECT_EQ(hash_of(full_plan()), hash_of(full_plan()));
   EXPECT_EQ(hash_of(full_plan()).size(), 16u);
   Plan other = full_plan();
-  other.devices[1].steps[3].as<LaunchStep>()->attributes.set("i", std::int64_t{-6});
+  other.program_of(1).steps[3].as<LaunchStep>()->attributes.set("i", std::int64_t{-6});
   EXPECT_NE(hash_of(full_plan()), hash_of(other));
 }
 
@@ -150,14 +155,14 @@ TEST(PlanFile, SurvivesMalice) {
 }
 
 TEST(PlanFile, RefusesAnotherVersion) {
-  for (const int version : {2, 4}) {
+  for (const int version : {3, 5}) {
     Plan plan = linear_plan({1});
     plan.version = version;
     try {
       parse_plan(serialize(plan));
       ADD_FAILURE();
     } catch (const Error& e) {
-      EXPECT_EQ(e.what(), concat("plan file: version ", version, ", this tandem reads version 3: make the plan again from its model"));
+      EXPECT_EQ(e.what(), concat("plan file: version ", version, ", this tandem reads version 4: make the plan again from its model"));
     }
   }
 }

@@ -14,8 +14,9 @@ Plan timed_plan() {
   plan.seconds = 0.0005;
   plan.exchanges[0].seconds = 1.5e-6;
   plan.exchanges[0].devices = {0, 1, 2};
+  share_programs(plan);
   plan.warnings = {"device fake:2 has one row"};
-  for (DevicePlan& d : plan.devices) {
+  for (DeviceProgram& d : plan.programs) {
     d.steps[3].flops = 12345;
     d.steps[3].seconds = 2e-6;
     d.steps[3].measured = true;
@@ -64,7 +65,7 @@ Warnings
 // The communication that nothing hides counts, and every format says the same.
 TEST(PlanText, OneTimeOfAStep) {
   Plan plan = timed_plan();
-  for (DevicePlan& d : plan.devices)
+  for (DeviceProgram& d : plan.programs)
     for (Step& s : d.steps)
       if (s.as<ExchangeStep>()) s.seconds = 3e-6;
   EXPECT_DOUBLE_EQ(timelines_of(plan)[0].seconds, 5e-6);
@@ -78,11 +79,11 @@ TEST(PlanText, OneTimeOfAStep) {
 // A device that waits for another ends later than its own steps take.
 TEST(PlanText, ExchangesBeginWhenAllMembersHaveCome) {
   Plan plan = linear_plan({2, 1});
-  for (DevicePlan& d : plan.devices) d.steps[StepId{5}].seconds = 3;
-  plan.devices[0].steps[StepId{4}].seconds = 10;
-  plan.devices[1].steps[StepId{4}].seconds = 1;
-  plan.devices[1].steps[StepId{6}].seconds = 4;  // goes on beside the sum
-  plan.devices[1].steps[StepId{8}].seconds = 2;
+  for (DeviceProgram& d : plan.programs) d.steps[StepId{5}].seconds = 3;
+  plan.program_of(0).steps[StepId{4}].seconds = 10;
+  plan.program_of(1).steps[StepId{4}].seconds = 1;
+  plan.program_of(1).steps[StepId{6}].seconds = 4;  // goes on beside the sum
+  plan.program_of(1).steps[StepId{8}].seconds = 2;
   const std::vector<Timeline> lines = timelines_of(plan);
   for (const Timeline& t : lines) {
     EXPECT_DOUBLE_EQ(t.begins[StepId{5}], 10);
@@ -106,6 +107,7 @@ TEST(PlanText, DevicesThatAreAlikeAreOneRow) {
                            {{{"cpu", 0}, {"cpu", 1}, {"cpu", 3}}, "\n  cpu:0-1, cpu:3  "},
                            {{{"cuda", 0}, {"cuda", 0}, {"cuda", 1}}, "\n  cuda:0*2, cuda:1  "}}) {
     Plan plan = linear_plan(std::vector<std::int64_t>(row.devices.size(), 1));
+    share_programs(plan);
     for (std::size_t d = 0; d < row.devices.size(); ++d) plan.devices[d].device = row.devices[d];
     const std::string text = text_of_plan(plan, false);
     const auto table = text.substr(text.find("Devices\n"), text.find("Memory\n") - text.find("Devices\n"));
@@ -134,7 +136,7 @@ TEST(PlanText, StepsOfEqualDevicesAreShownOnce) {
 TEST(PlanText, PlacementIsAColumn) {
   Plan plan = timed_plan();
   EXPECT_EQ(text_of_plan(plan, true).find("placement"), std::string::npos);
-  for (DevicePlan& d : plan.devices) d.buffers[BufferId{5}].placement = "split(0)";
+  for (DeviceProgram& d : plan.programs) d.buffers[BufferId{5}].placement = "split(0)";
   const std::string text = text_of_plan(plan, true);
   EXPECT_NE(text.find("output    placement  arena"), std::string::npos) << text;
   EXPECT_NE(text.find("[2,3]:ab  split(0)   scratch"), std::string::npos) << text;
@@ -167,8 +169,9 @@ TEST(PlanText, JsonHoldsEveryPart) {
   const std::string json = json_of(plan);
   for (const char* part :
        {R"("model":"a \"name\"\n\u0001 with é and \\xff")", R"("batch":5)", R"("peak_bytes":448)", R"("device":"fake:2")",
-        R"("name":"tandem.scalars")", R"("exchanges":[{"name":"gradients 0","kind":"all_reduce","devices":[0,1,2])",
-        R"("parts":[{"device":0,"operand")", R"("kind":"slice","host":0,"begin":2)", R"("kind":"all_reduce","exchange":0)", R"("hash":")",
+        R"("name":"tandem.scalars")", R"("exchanges":[{"name":"gradients 0","kind":"all_reduce","devices":[0,1,2],"rows":1)",
+        R"("parts":[{"program":0,"operand")", R"("programs":[{"devices":["fake:0","fake:1"])",
+        R"({"device":"fake:1","program":0,"weight":1,"slice_begin":2,"slice_size":2)", R"("kind":"slice","host":0,"inputs")", R"("kind":"all_reduce","exchange":0)", R"("hash":")",
         R"("waits":[4])", R"("kernel":"fake.Scale")", R"("memory":{"weights":64,"activations":320})",
         R"("warnings":["device fake:2 has one row"])"})
     EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
@@ -180,9 +183,9 @@ TEST(PlanText, JsonHoldsEveryPart) {
 TEST(PlanText, DotHasAllDevicesAndWhatPassesBetweenThem) {
   const std::string dot = dot_of(timed_plan());
   for (const char* part :
-       {"digraph \"linear\" {", "subgraph cluster_d0 {\n  label=\"fake:0, 2 of 5 samples\"", "d0s0 [label=\"slice x\"", "d0s0 -> d0s3 [label=\"[2,3]\"]", "d0s3 -> d0s4",
-        "d0s4 -> d0s5 [style=dashed", "subgraph cluster_d1", "d1 [label=\"the 9 steps of fake:0\"", "subgraph cluster_d2", "d2s0 -> d2s3 [label=\"[1,3]\"]",
-        "x0 [shape=ellipse", "d0s5 -> x0 [style=bold", "d1 -> x0 [style=bold", "d2s5 -> x0 [style=bold", "}\n"})
+       {"digraph \"linear\" {", "subgraph cluster_p0 {\n  label=\"fake:0-1, 2 of 5 samples each\"", "p0s0 [label=\"slice x\"", "p0s0 -> p0s3 [label=\"[2,3]\"]", "p0s3 -> p0s4",
+        "p0s4 -> p0s5 [style=dashed", "subgraph cluster_p1 {\n  label=\"fake:2, 1 of 5 samples\"", "p1s0 -> p1s3 [label=\"[1,3]\"]",
+        "x0 [shape=ellipse", "p0s5 -> x0 [style=bold", "p1s5 -> x0 [style=bold", "}\n"})
     EXPECT_NE(dot.find(part), std::string::npos) << part << " in " << dot;
 }
 
@@ -192,20 +195,20 @@ std::ptrdiff_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-// Devices with equal slices are drawn once; each step has a bar, each buffer with scratch memory of its own a box.
+// A program is drawn once; each step has a bar, each buffer with scratch memory of its own a box.
 TEST(PlanText, HtmlDrawsTimeAndMemory) {
   Plan plan = timed_plan();
   plan.model = "<a & b>";
   const std::string html = html_of(plan);
   std::ptrdiff_t boxes = 0;
-  for (const DevicePlan* d : {&plan.devices[0], &plan.devices[2]}) {
-    boxes += static_cast<std::ptrdiff_t>(d->steps.size());
-    for (const Buffer& b : d->buffers) boxes += b.arena == ArenaKind::scratch && !b.alias.present() && b.bytes > 0;
+  for (const DeviceProgram& d : plan.programs) {
+    boxes += static_cast<std::ptrdiff_t>(d.steps.size());
+    for (const Buffer& b : d.buffers) boxes += b.arena == ArenaKind::scratch && !b.alias.present() && b.bytes > 0;
   }
   EXPECT_EQ(count(html, "<rect "), boxes) << html;
   EXPECT_EQ(count(html, "</rect>"), boxes);
   EXPECT_EQ(count(html, "<a & b>"), 0);
-  for (const char* part : {"<title>Training plan of &lt;a &amp; b&gt;</title>", "<h2>fake:0, 2 of 5 samples</h2>",
+  for (const char* part : {"<title>Training plan of &lt;a &amp; b&gt;</title>", "<h2>fake:0-1, 2 of 5 samples each</h2>",
                            "<h2>fake:2, 1 of 5 samples</h2>", "from Scale_node\n2.00 µs measured", "device fake:2 has one row"})
     EXPECT_NE(html.find(part), std::string::npos) << part << " in " << html;
 }

@@ -74,7 +74,7 @@ TEST(ChannelSums, TrainingIsTheSame) {
     const Trained wanted = train_on(backend, chain, options_for(6, devices), 4, 0.05);
     backend.gains = [](const KernelRequest& r) { return chains(r) && (r.op == "Conv" ? r.inputs.size() == 2 : r.op.starts_with("Batch")); };
     const Trained got = train_on(backend, chain, options_for(6, devices), 4, 0.05);
-    const std::vector<Step>& steps = got.plan.devices[0].steps;
+    const std::vector<Step>& steps = got.plan.program_of(0).steps;
     EXPECT_EQ(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; }), 3);
     expect_close(got, wanted);
   }
@@ -90,7 +90,7 @@ TEST(ChannelSums, GoByTimeWhereABackendIsNotSure) {
     backend.seconds = [=](const KernelDescription& d) { return d.inputs.size() == 2 && d.outputs.size() == 3 ? seconds_of_sums : 1e-6; };
     CompileOptions o = options_for(6, {1});
     o.tuning.autotune = timed;
-    const std::vector<Step> steps = compile(chain, o, backends).devices[0].steps;
+    const std::vector<Step> steps = compile(chain, o, backends).program_of(0).steps;
     return std::count_if(steps.begin(), steps.end(), [](const Step& s) { return s.op() == "Conv" && s.outputs.size() == 3; });
   };
   for (const bool timed : {false, true}) {

@@ -32,7 +32,7 @@ Plan chain() {
   b.exchange(1, {y}, {});
   b.exchange(2, {y}, {});
   c.exchange(1, {}, {c.floats("z", {2, 3})});
-  plan.devices = {a.done(), b.done(), c.done()};
+  for (const DeviceBuilder* d : {&a, &b, &c}) add_device(plan, d->done());
   return plan;
 }
 
@@ -50,11 +50,11 @@ Plan parted() {
     DeviceBuilder d(i, i, i + 1);
     const BufferId part = d.floats("part", {i + 1, 3}), whole = d.floats("whole", {3, 3}), sum = d.floats("sum", {2 - i, 3}),
                    given = d.floats("given", {3, 3});
-    const StepId in = d.slice(0, part, i);
+    const StepId in = d.slice(0, part);
     const StepId gathered = d.exchange(0, {part}, {whole}, {in});
     d.exchange(1, {whole}, {sum}, {gathered});
     i == 0 ? d.exchange(2, {whole}, {}) : d.exchange(2, {}, {given});
-    plan.devices.push_back(d.done());
+    add_device(plan, d.done());
   }
   return plan;
 }
@@ -73,9 +73,34 @@ Plan swapped() {
     DeviceBuilder d(i, i == 0 ? 0 : 8, gives);
     const BufferId given = d.floats("given", {gives, 1}), got = d.floats("got", {gets, 1}),
                    addend = d.alias("addend", got, {DType::float32, {3, 1}, Layout::row_major(2)});
-    const StepId swap = d.exchange(0, {given}, {got}, {d.slice(0, given, i == 0 ? 0 : 8)});
+    const StepId swap = d.exchange(0, {given}, {got}, {d.slice(0, given)});
     d.exchange(1, {addend}, i == 0 ? std::vector<BufferId>{d.floats("sum", {3, 1})} : std::vector<BufferId>{}, {swap});
-    plan.devices.push_back(d.done());
+    add_device(plan, d.done());
+  }
+  return plan;
+}
+
+// Devices 0 and 2 send x [1,3] to devices 1 and 3: each two a row of one exchange, and of two programs.
+Plan pairs() {
+  Plan plan;
+  plan.model = "pairs";
+  plan.batch = 2;
+  plan.inputs = {{"x", {DType::float32, {2, 3}}, true}};
+  plan.exchanges = {{.kind = ExchangeKind::send, .name = "over", .devices = {0, 1, 2, 3}, .rows = 2, .elements = 3}};
+  for (int row = 0; row < 2; ++row) {
+    DeviceBuilder giver(2 * row, row, 1), taker(2 * row + 1, row, 1);
+    const BufferId x = giver.floats("x", {1, 3});
+    giver.exchange(0, {x}, {}, {giver.slice(0, x)});
+    taker.exchange(0, {}, {taker.floats("y", {1, 3})});
+    if (row == 0) {
+      add_device(plan, giver.done());
+      add_device(plan, taker.done());
+      continue;
+    }
+    for (const int program : {0, 1}) {
+      plan.devices.push_back((program == 0 ? giver : taker).done().device);
+      plan.devices.back().program = {program};
+    }
   }
   return plan;
 }
@@ -88,11 +113,11 @@ struct Row {
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-Step& step(Plan& p, int device, int index) { return p.devices[static_cast<std::size_t>(device)].steps[StepId{index}]; }
-Buffer& buffer(Plan& p, int device, int index) { return p.devices[static_cast<std::size_t>(device)].buffers[BufferId{index}]; }
+Step& step(Plan& p, int device, int index) { return p.program_of(static_cast<std::size_t>(device)).steps[StepId{index}]; }
+Buffer& buffer(Plan& p, int device, int index) { return p.program_of(static_cast<std::size_t>(device)).buffers[BufferId{index}]; }
 void swap_steps(Plan& p, int device, int a, int b) { std::swap(step(p, device, a), step(p, device, b)); }
 void live_throughout(Plan& p) {
-  for (DevicePlan& d : p.devices)
+  for (DeviceProgram& d : p.programs)
     for (Buffer& b : d.buffers) b.first = {0}, b.last = {static_cast<int>(d.steps.size()) - 1};
 }
 
@@ -110,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"send_to_several", parted, [](Plan& p) { p.exchanges[2].kind = ExchangeKind::send, p.exchanges[2].devices = {0, 1}, p.exchanges.push_back({.kind = ExchangeKind::send, .name = "more", .devices = {0}}); },
             "exchange 3 'more' (send) has 1 members, expected one that gives and one that gets"},
         Row{"gather_of_one", parted, [](Plan& p) { p.exchanges.push_back({.kind = ExchangeKind::all_gather, .name = "alone", .devices = {1}}); }, "exchange 3 'alone' (all_gather) has 1 members, expected two at least"},
-        Row{"never_entered", chain, [](Plan& p) { p.devices[2].steps.clear(); p.devices[2].buffers.clear(); }, "exchange 1 'on' (send) is never entered by fake:2"},
+        Row{"never_entered", chain, [](Plan& p) { p.program_of(2).steps.clear(); p.program_of(2).buffers.clear(); }, "exchange 1 'on' (send) is never entered by fake:2"},
         Row{"entered_by_none", chain, [](Plan& p) { p.exchanges.push_back({.name = "nobody", .devices = {0, 2}}); }, "exchange 3 'nobody' (all_reduce) is never entered by fake:2"},
         Row{"entered_twice", chain, [](Plan& p) { step(p, 1, 2) = step(p, 1, 1); }, "fake:1: step 2 (send) enters exchange 1 'on' (send) again, after step 1"},
         Row{"entered_by_a_stranger", chain, [](Plan& p) { step(p, 2, 0).as<ExchangeStep>()->exchange = {0}; }, "fake:2: step 0 (receive) enters 'there', of which fake:2 is no member"},
@@ -135,6 +160,11 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"pieces_of_another_type", swapped, [](Plan& p) { buffer(p, 1, 1).operand.dtype = DType::int32; }, "exchange 0 'swap' (all_to_all): fake:1 has int32[9,1]:ab, expected float32 without blocks"},
         Row{"sum_for_who_gets_none", swapped, [](Plan& p) { step(p, 1, 2).outputs = {{2}}; }, "step 2 (reduce) has 1 inputs and 1 outputs, expected 1 and 0"},
         Row{"sum_of_less", swapped, [](Plan& p) { buffer(p, 1, 2).operand.shape = {2, 1}; }, "exchanges 3 float32 values by buffer 2 'addend' of float32[2,1]:ab"},
+        Row{"no_rows", pairs, [](Plan& p) { p.exchanges[0].rows = 0; }, "exchange 0 'over' (send) has 4 members in 0 rows"},
+        Row{"rows_of_unlike_lengths", pairs, [](Plan& p) { p.exchanges[0].rows = 3; }, "has 4 members in 3 rows"},
+        Row{"one_row", pairs, [](Plan& p) { p.exchanges[0].rows = 1; }, "fake:0, fake:2: step 1 (send) enters 'over', in which fake:2 does not do what the others do"},
+        Row{"gives_where_others_get", pairs, [](Plan& p) { p.exchanges[0].devices = {0, 1, 3, 2}; }, "in which fake:2 does not do what the others do"},
+        Row{"no_member_of_its_row", pairs, [](Plan& p) { (p.exchanges[0].devices = {0, 1}, p.exchanges[0].rows = 1); }, "fake:0, fake:2: step 1 (send) enters 'over', of which fake:2 is no member"},
         Row{"part_at_another_place", parted, [](Plan& p) { (buffer(p, 1, 2).alias = {1}, buffer(p, 1, 2).offset = buffer(p, 1, 1).offset); }, "member 1's part shares memory with the whole, but not at its place there"}),
     [](const auto& info) { return info.param.name; });
 
@@ -142,14 +172,14 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(VerifyExchanges, WantsOneOrderOnAllStreams) {
   Plan plan = linear_plan({1, 1});
   plan.exchanges.push_back({.name = "more", .devices = {0, 1}, .elements = 3});
-  for (DevicePlan& d : plan.devices) {
+  for (DeviceProgram& d : plan.programs) {
     Step more = d.steps[StepId{5}];
     more.what = ExchangeStep{{1}};
     d.steps.push_back(more);
     d.steps.back().waits = {{8}};
   }
   EXPECT_NO_THROW(verify(plan));
-  std::swap(*plan.devices[1].steps[StepId{5}].as<ExchangeStep>(), *plan.devices[1].steps[StepId{9}].as<ExchangeStep>());
+  std::swap(*plan.program_of(1).steps[StepId{5}].as<ExchangeStep>(), *plan.program_of(1).steps[StepId{9}].as<ExchangeStep>());
   try {
     verify(plan);
     ADD_FAILURE() << "passed";
@@ -162,20 +192,22 @@ TEST(VerifyExchanges, WantsOneOrderOnAllStreams) {
   }
 }
 
-TEST(VerifyExchanges, AcceptsPiecesAndASumForOne) {
-  EXPECT_NO_THROW(verify(swapped()));
-  EXPECT_EQ(serialize(parse_plan(serialize(swapped()))), serialize(swapped()));
+TEST(VerifyExchanges, AcceptsPiecesASumForOneAndRows) {
+  for (const Plan& plan : {swapped(), pairs()}) {
+    EXPECT_NO_THROW(verify(plan));
+    EXPECT_EQ(serialize(parse_plan(serialize(plan))), serialize(plan));
+  }
 }
 
 // Devices may differ in their exchanges and in their streams.
 TEST(VerifyExchanges, AcceptsDevicesThatDiffer) {
   Plan plan = linear_plan({2, 1, 1});
   plan.exchanges[0].devices = {0, 2};
-  DevicePlan& alone = plan.devices[1];
+  DeviceProgram& alone = plan.programs[1];
   alone.steps[StepId{8}].waits.clear();
   alone.steps[StepId{5}] = alone.steps[StepId{4}];
   alone.buffers[BufferId{0}].last = alone.buffers[BufferId{5}].last = alone.buffers[BufferId{6}].last = {8};
-  plan.devices[2].steps[StepId{5}].stream = 0;
+  plan.program_of(2).steps[StepId{5}].stream = 0;
   EXPECT_NO_THROW(verify(plan));
 }
 

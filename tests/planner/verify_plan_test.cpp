@@ -21,12 +21,18 @@ void PrintTo(const Row& row, std::ostream* out) {
 }
 
 void two_lives(Plan& p, StepId first, StepId last) {
-  DevicePlan& d = p.devices[0];
+  DeviceProgram& d = p.programs[0];
   Buffer more = d.buffers[5];
   more.name = "more";
   more.first = first;
   more.last = last;
   d.buffers.push_back(more);
+}
+
+// The parameter is cut along an axis, so that devices' parts begin there.
+void cut(Plan& p, int axis, std::vector<std::int64_t> begins, std::int64_t size = 3, std::int64_t outer = 1) {
+  p.cuts = {{std::move(begins)}};
+  for (ProgramPart& part : p.parameters[0].parts) part.ranges = {{axis, 0, 1, size, outer}};
 }
 
 class BrokenPlan : public testing::TestWithParam<Row> {};
@@ -37,17 +43,17 @@ TEST_P(BrokenPlan, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, BrokenPlan,
     testing::Values(
-        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 3"},
+        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 4"},
         Row{"no_devices", [](Plan& p) { p.devices.clear(); }, "there are no devices"},
         Row{"negative_batch", [](Plan& p) { p.batch = -1; }, "batch is -1"},
         Row{"batch_not_sliced", [](Plan& p) { p.batch = p.inputs[0].type.shape[0] = p.outputs[1].type.shape[0] = 4; }, "row 3 of input 'x' is read by no device"},
-        Row{"rows_read_past_the_batch", [](Plan& p) { p.devices[1].steps[0].as<SliceStep>()->begin = 3; }, "step 0 (slice): buffer 0 'x' has 1 rows from 3, but 'x' has 3"},
-        Row{"rows_read_before_the_batch", [](Plan& p) { p.devices[1].steps[0].as<SliceStep>()->begin = -1; }, "has 1 rows from -1, but 'x' has 3"},
-        Row{"rows_left_out", [](Plan& p) { p.devices[1].steps[0].as<SliceStep>()->begin = 1; }, "row 2 of input 'x' is read by no device"},
-        Row{"rows_written_twice", [](Plan& p) { p.devices[1].steps[6].as<ConcatStep>()->begin = 1; }, "row 1 of output 'y' is not written once"},
-        Row{"rows_not_written", [](Plan& p) { p.devices[1].steps[6] = p.devices[1].steps[3]; }, "row 2 of output 'y' is not written once"},
-        Row{"parts_written_twice", [](Plan& p) { p.devices[1].steps[7].as<ConcatStep>()->begin = 0; }, "part 0 of output 'loss' is not written once"},
-        Row{"part_of_none", [](Plan& p) { p.devices[1].steps[7].as<ConcatStep>()->begin = 2; }, "step 7 (concat) writes part 2 of 2 of 'loss'"},
+        Row{"rows_read_past_the_batch", [](Plan& p) { p.devices[1].slice_begin = 3; }, "step 0 (slice): buffer 0 'x' has 1 rows from 3, but 'x' has 3"},
+        Row{"rows_read_before_the_batch", [](Plan& p) { p.devices[1].slice_begin = -1; }, "fake:1: works on 1 rows from -1 of 3"},
+        Row{"rows_left_out", [](Plan& p) { p.devices[1].slice_begin = 1; }, "row 2 of input 'x' is read by no device"},
+        Row{"rows_written_twice", [](Plan& p) { p.devices[1].slice_begin = 1; }, "row 1 of output 'y' is not written once"},
+        Row{"rows_not_written", [](Plan& p) { p.program_of(1).steps[6] = p.program_of(1).steps[3]; }, "row 2 of output 'y' is not written once"},
+        Row{"part_written_twice", [](Plan& p) { p.program_of(1).steps[6] = p.program_of(1).steps[7]; }, "part 1 of output 'loss' is not written once"},
+        Row{"more_parts_than_said", [](Plan& p) { p.outputs[0].parts = 1; }, "output 'loss' has 1 parts, and 2 are given"},
         Row{"more_parts_than_devices", [](Plan& p) { p.outputs[0].parts = 3; }, "output 'loss' has 3 parts, expected one of each device at most"},
         Row{"slice_outside_the_batch", [](Plan& p) { p.devices[1].slice_begin = 3; }, "fake:1: works on 1 rows from 3 of 3"},
         Row{"input_without_batch",
@@ -66,143 +72,149 @@ INSTANTIATE_TEST_SUITE_P(
             "parameter 'w' of float32[4] is kept as float32[3]:a"},
         Row{"parameter_source", [](Plan& p) { p.parameters[0].source = Layout("ba"); }, "source layout ba does not fit [3]"},
         Row{"parameter_nowhere", [](Plan& p) { p.parameters[0].parts.clear(); }, "parameter 'w' is on no device"},
-        Row{"parameter_on_another_device", [](Plan& p) { p.parameters[0].parts[1].device = 2; }, "parameter 'w' has a part on device 2 of 2"},
-        Row{"parameter_twice_on_a_device", [](Plan& p) { p.parameters[0].parts[1].device = 0; }, "parameter 'w' has a part on device 0 of 2, behind one on 0"},
+        Row{"parameter_of_another_program", [](Plan& p) { p.parameters[0].parts[1].program = {2}; }, "parameter 'w' has a part of program 2 of 2, behind one of 0"},
+        Row{"parameter_twice_in_a_program", [](Plan& p) { p.parameters[0].parts[1].program = {0}; }, "parameter 'w' has a part of program 0 of 2, behind one of 0"},
         Row{"parameter_not_on_the_device_that_reads_it", [](Plan& p) { p.parameters[0].parts.pop_back(); }, "fake:1: step 3 (Scale) reads buffer 3 'w', which nothing wrote"},
-        Row{"parameter_cut_wrong", [](Plan& p) { p.parameters[0].parts[1].ranges = {{1, 0, 3}}; }, "is kept as float32[3]:a from 0 of axis 1 on, 3"},
-        Row{"parameter_cut_past_its_end", [](Plan& p) { p.parameters[0].parts[1].ranges = {{0, 1, 3}}; }, "is kept as float32[3]:a from 1 of axis 0 on, 3"},
+        Row{"parameter_cut_wrong", [](Plan& p) { cut(p, 1, {0, 0}); }, "is kept as float32[3]:a from 0 of axis 1 on, 3"},
+        Row{"parameter_cut_past_its_end", [](Plan& p) { cut(p, 0, {0, 1}); }, "is kept as float32[3]:a from 1 of axis 0 on, 3"},
+        Row{"parameter_cut_in_no_way", [](Plan& p) { p.parameters[0].parts[1].ranges = {{0, 0, 1, 3}}; }, "parameter 'w' is cut in way 0 of 0"},
+        Row{"cut_of_fewer_devices", [](Plan& p) { p.cuts = {{{0}}}; }, "cut 0 has 1 begins, expected one of each of 2 devices"},
+        Row{"cut_before_the_beginning", [](Plan& p) { p.cuts = {{{0, -1}}}; }, "expected one of each of 2 devices, 0 to 2147483648"},
+        Row{"runs_no_program", [](Plan& p) { p.devices[1].program = {2}; }, "fake:1: runs program 2 of 2"},
+        Row{"program_of_nobody", [](Plan& p) { p.devices[1].program = {0}; }, "program 1 is run by no device"},
+        Row{"program_of_two_backends", [](Plan& p) { (p.devices[1].program = {0}, p.devices[1].device.backend = "other"); }, "other:1 and fake:0 run one program"},
         Row{"parameter_with_a_gap",
             [](Plan& p) {
               p.parameters[0].type.shape = {7};
-              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, 4 * part.device, 3}};
+              cut(p, 0, {0, 4});
             },
             "parameter 'w' of float32[7]: no device keeps 1 of its elements"},
         Row{"parameter_parts_overlap",
             [](Plan& p) {
               p.parameters[0].type.shape = {5};
-              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, 2 * part.device, 3}};
+              cut(p, 0, {0, 2});
             },
             "parameter 'w' of float32[5]: the parts on devices 0 and 1 overlap"},
         Row{"parameter_of_uneven_runs",
             [](Plan& p) {
               p.parameters[0].type.shape = {7};
-              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, 0, 1, 3}};
+              cut(p, 0, {0, 0}, 1, 3);
             },
             "is kept as float32[3]:a from 0 of axis 0 on, 1 in each of 3 runs"},
         Row{"parameter_in_too_many_runs",
             [](Plan& p) {
               p.parameters[0].type.shape = {std::int64_t{1} << 40};
-              for (ParameterPart& part : p.parameters[0].parts) part.ranges = {{0, part.device, 1, std::int64_t{1} << 39}};
+              cut(p, 0, {0, 1}, 1, std::int64_t{1} << 39);
             },
             "is kept as float32[3]:a"},
         Row{"copy_of_nothing", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "v"; }, "parameter 'w' of float32[3] is no copy in 16 bits of a parameter 'v'"},
         Row{"copy_of_itself", [](Plan& p) { p.parameters[0].role = ValueRole::copy; p.parameters[0].of = "w"; }, "is no copy in 16 bits of a parameter 'w'"},
-        Row{"staged_in_scratch", [](Plan& p) { p.devices[0].steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},
+        Row{"staged_in_scratch", [](Plan& p) { p.program_of(0).steps[0].workspace = {5}; }, "comes by way of buffer 5 'y' of 64 bytes in arena scratch"},
         Row{"staged_in_too_little",
             [](Plan& p) {
               p = linear_plan({9}, 3, true);
-              p.devices[0].buffers.push_back(
+              p.program_of(0).buffers.push_back(
                   {.name = "little", .operand = {DType::float32, {1}, Layout("a")}, .arena = ArenaKind::staging, .bytes = 64});
-              p.devices[0].steps[0].workspace = {9};
+              p.program_of(0).steps[0].workspace = {9};
             },
             "slice) of 108 bytes on stream 0 comes by way of buffer 9 'little' of 64 bytes"},
         Row{"staged_beside_the_step",
             [](Plan& p) {
               p = linear_plan({2}, 3, true);
-              p.devices[0].steps[0].stream = 2;
+              p.program_of(0).steps[0].stream = 2;
             },
             "of 24 bytes on stream 2 comes by way of buffer 8"},
         Row{"staging_read",
             [](Plan& p) {
               p = linear_plan({2}, 3, true);
-              p.devices[0].steps[3].inputs[0] = {8};
+              p.program_of(0).steps[3].inputs[0] = {8};
             },
             "step 3 (Scale) names buffer 8 'x/staging' in arena staging"},
-        Row{"arenas_missing", [](Plan& p) { p.devices[0].arenas.pop_back(); }, "arenas are not parameters, optimizer"},
-        Row{"arena_not_aligned", [](Plan& p) { p.devices[0].arenas[3].bytes += 1; },
+        Row{"arenas_missing", [](Plan& p) { p.program_of(0).arenas.pop_back(); }, "arenas are not parameters, optimizer"},
+        Row{"arena_not_aligned", [](Plan& p) { p.program_of(0).arenas[3].bytes += 1; },
             "arena scratch has 321 bytes, expected a multiple of 64"},
-        Row{"arena_below_its_bound", [](Plan& p) { p.devices[0].arenas[0].lower_bound = 65; },
+        Row{"arena_below_its_bound", [](Plan& p) { p.program_of(0).arenas[0].lower_bound = 65; },
             "arena parameters: lower bound 65 is outside 0 to 64"},
-        Row{"buffer_not_aligned", [](Plan& p) { p.devices[0].buffers[1].offset += 4; },
+        Row{"buffer_not_aligned", [](Plan& p) { p.program_of(0).buffers[1].offset += 4; },
             "buffer 1 'tandem.scalars' lies at 68, expected a multiple of 64"},
-        Row{"buffer_outside", [](Plan& p) { p.devices[0].buffers[6].offset = 1 << 20; },
+        Row{"buffer_outside", [](Plan& p) { p.program_of(0).buffers[6].offset = 1 << 20; },
             "buffer 6 'loss' ends at 1048576+64, past arena scratch's"},
-        Row{"buffer_outside_by_overflow", [](Plan& p) { p.devices[0].buffers[6].offset = INT64_MAX / 64 * 64; }, "past arena scratch's"},
-        Row{"buffer_of_least_bytes", [](Plan& p) { p.devices[0].buffers[6].bytes = INT64_MIN; }, "has -9223372036854775808 bytes"},
-        Row{"buffer_at_least_offset", [](Plan& p) { p.devices[0].buffers[6].offset = INT64_MIN; }, "lies at -9223372036854775808"},
+        Row{"buffer_outside_by_overflow", [](Plan& p) { p.program_of(0).buffers[6].offset = INT64_MAX / 64 * 64; }, "past arena scratch's"},
+        Row{"buffer_of_least_bytes", [](Plan& p) { p.program_of(0).buffers[6].bytes = INT64_MIN; }, "has -9223372036854775808 bytes"},
+        Row{"buffer_at_least_offset", [](Plan& p) { p.program_of(0).buffers[6].offset = INT64_MIN; }, "lies at -9223372036854775808"},
         Row{"buffer_too_small",
             [](Plan& p) {
-              p.devices[0].buffers[0].operand.shape = {2, 300};
+              p.program_of(0).buffers[0].operand.shape = {2, 300};
             },
             "buffer 0 'x' has 64 bytes, expected a multiple of 64 that holds 2400"},
-        Row{"buffer_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("abc"); },
+        Row{"buffer_layout", [](Plan& p) { p.program_of(0).buffers[0].operand.layout = Layout("abc"); },
             "buffer 0 'x': layout 'abc' does not fit shape [2,3]"},
-        Row{"buffer_layout_axis_twice", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("aa"); }, "layout 'aa' does not fit"},
-        Row{"buffer_layout_block_axis", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("aB16z"); },
+        Row{"buffer_layout_axis_twice", [](Plan& p) { p.program_of(0).buffers[0].operand.layout = Layout("aa"); }, "layout 'aa' does not fit"},
+        Row{"buffer_layout_block_axis", [](Plan& p) { p.program_of(0).buffers[0].operand.layout = Layout("aB16z"); },
             "layout 'aB16z' does not fit"},
-        Row{"buffer_layout_not_chosen", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout(); }, "layout 'any' does not fit"},
+        Row{"buffer_layout_not_chosen", [](Plan& p) { p.program_of(0).buffers[0].operand.layout = Layout(); }, "layout 'any' does not fit"},
         Row{"buffer_negative_dimension",
             [](Plan& p) {
-              p.devices[0].buffers[0].operand.shape = {-1, 3};
+              p.program_of(0).buffers[0].operand.shape = {-1, 3};
             },
             "shape [-1,3] has a negative dimension"},
         Row{"buffer_too_many_elements",
             [](Plan& p) {
-              p.devices[0].buffers[0].operand.shape = {1ll << 40, 1ll << 40};
+              p.program_of(0).buffers[0].operand.shape = {1ll << 40, 1ll << 40};
             },
             "is too large"},
-        Row{"buffer_of_strings", [](Plan& p) { p.devices[0].buffers[0].operand.dtype = DType::string; },
+        Row{"buffer_of_strings", [](Plan& p) { p.program_of(0).buffers[0].operand.dtype = DType::string; },
             "element type string (8) cannot be stored"},
-        Row{"life_outside", [](Plan& p) { p.devices[0].buffers[0].last = {99}; }, "buffer 0 'x' lives from step 0 to 99 of 9"},
-        Row{"used_after_its_life", [](Plan& p) { p.devices[0].buffers[5].last = {3}; },
+        Row{"life_outside", [](Plan& p) { p.program_of(0).buffers[0].last = {99}; }, "buffer 0 'x' lives from step 0 to 99 of 9"},
+        Row{"used_after_its_life", [](Plan& p) { p.program_of(0).buffers[5].last = {3}; },
             "step 4 (Gradient) uses buffer 5 'y' outside its life, steps 3 to 3"},
         Row{"live_buffers_overlap", [](Plan& p) { two_lives(p, {6}, {8}); },
             "buffer 8 'more' and buffer 5 'y' share memory and both live at step 6"},
-        Row{"live_buffers_overlap_in_part", [](Plan& p) { p.devices[0].buffers[0].bytes += 64; },
+        Row{"live_buffers_overlap_in_part", [](Plan& p) { p.program_of(0).buffers[0].bytes += 64; },
             "buffer 1 'tandem.scalars' and buffer 0 'x' share memory and both live at step 1"},
-        Row{"alias_outside", [](Plan& p) { p.devices[0].buffers[7].alias = {4}; },
+        Row{"alias_outside", [](Plan& p) { p.program_of(0).buffers[7].alias = {4}; },
             "buffer 7 'w'' lies outside buffer 4 'w/gradient' whose memory it shares"},
-        Row{"alias_of_nothing", [](Plan& p) { p.devices[0].buffers[7].alias = {99}; },
+        Row{"alias_of_nothing", [](Plan& p) { p.program_of(0).buffers[7].alias = {99}; },
             "buffer 7 'w'' shares buffer 99, which does not exist"},
-        Row{"alias_cycle", [](Plan& p) { p.devices[0].buffers[3].alias = {7}; }, "shares memory with itself"},
-        Row{"constant_of_other_type", [](Plan& p) { p.devices[0].buffers[3].constant = Tensor::of<float>({1}, {1}); },
+        Row{"alias_cycle", [](Plan& p) { p.program_of(0).buffers[3].alias = {7}; }, "shares memory with itself"},
+        Row{"constant_of_other_type", [](Plan& p) { p.program_of(0).buffers[3].constant = Tensor::of<float>({1}, {1}); },
             "buffer 3 'w' of float32[3] has a constant of float32[1]"},
         Row{"constant_in_scratch",
             [](Plan& p) {
-              p.devices[0].buffers[5].constant = Tensor(TensorType{DType::float32, {2, 3}});
+              p.program_of(0).buffers[5].constant = Tensor(TensorType{DType::float32, {2, 3}});
             },
             "is a constant in arena scratch, expected constants"},
-        Row{"operand_missing", [](Plan& p) { p.devices[0].steps[3].inputs[0] = {77}; },
+        Row{"operand_missing", [](Plan& p) { p.program_of(0).steps[3].inputs[0] = {77}; },
             "step 3 (Scale) names buffer 77, which does not exist"},
-        Row{"slice_of_nothing", [](Plan& p) { p.devices[0].steps[0].outputs[0] = {}; }, "step 0 (slice) names buffer -1"},
-        Row{"slice_of_no_input", [](Plan& p) { p.devices[0].steps[0].as<SliceStep>()->host = 3; }, "step 0 (slice) reads input 3 of 3"},
+        Row{"slice_of_nothing", [](Plan& p) { p.program_of(0).steps[0].outputs[0] = {}; }, "step 0 (slice) names buffer -1"},
+        Row{"slice_of_no_input", [](Plan& p) { p.program_of(0).steps[0].as<SliceStep>()->host = 3; }, "step 0 (slice) reads input 3 of 3"},
         Row{"slice_of_other_rows",
             [](Plan& p) {
-              p.devices[0].buffers[0].operand.shape = {1, 3};
+              p.program_of(0).buffers[0].operand.shape = {1, 3};
             },
             "row 1 of input 'x' is read by no device"},
-        Row{"slice_in_another_layout", [](Plan& p) { p.devices[0].buffers[0].operand.layout = Layout("ba"); },
+        Row{"slice_in_another_layout", [](Plan& p) { p.program_of(0).buffers[0].operand.layout = Layout("ba"); },
             "buffer 0 'x' is float32[2,3]:ba, but"},
-        Row{"concat_of_no_output", [](Plan& p) { p.devices[0].steps[6].as<ConcatStep>()->host = -1; }, "step 6 (concat) writes output -1 of 2"},
-        Row{"concat_of_other_type", [](Plan& p) { p.devices[0].steps[6].inputs[0] = {6}; },
+        Row{"concat_of_no_output", [](Plan& p) { p.program_of(0).steps[6].as<ConcatStep>()->host = -1; }, "step 6 (concat) writes output -1 of 2"},
+        Row{"concat_of_other_type", [](Plan& p) { p.program_of(0).steps[6].inputs[0] = {6}; },
             "buffer 6 'loss' is float32[]:a, but 'y' has float32[3,3] here"},
-        Row{"launch_without_kernel", [](Plan& p) { p.devices[0].steps[3].as<LaunchStep>()->kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
-        Row{"stream", [](Plan& p) { p.devices[0].steps[3].stream = 3; }, "step 3 (Scale) runs on stream 3, expected 0 to 2"},
-        Row{"waits_for_itself", [](Plan& p) { p.devices[0].steps[5].waits = {{5}}; },
+        Row{"launch_without_kernel", [](Plan& p) { p.program_of(0).steps[3].as<LaunchStep>()->kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
+        Row{"stream", [](Plan& p) { p.program_of(0).steps[3].stream = 3; }, "step 3 (Scale) runs on stream 3, expected 0 to 2"},
+        Row{"waits_for_itself", [](Plan& p) { p.program_of(0).steps[5].waits = {{5}}; },
             "step 5 (all_reduce) waits for step 5, which is not issued before it"},
-        Row{"waits_in_a_circle", [](Plan& p) { p.devices[0].steps[4].waits = {{5}}; },
+        Row{"waits_in_a_circle", [](Plan& p) { p.program_of(0).steps[4].waits = {{5}}; },
             "step 4 (Gradient) waits for step 5, which is not issued before it"},
-        Row{"sum_before_it_is_there", [](Plan& p) { p.devices[0].steps[5].waits = {{3}}; },
+        Row{"sum_before_it_is_there", [](Plan& p) { p.program_of(0).steps[5].waits = {{3}}; },
             "step 5 (all_reduce) reads buffer 4 'w/gradient' without waiting for step 4 (Gradient), which writes it"},
-        Row{"used_before_it_is_summed", [](Plan& p) { p.devices[0].steps[8].waits = {}; },
+        Row{"used_before_it_is_summed", [](Plan& p) { p.program_of(0).steps[8].waits = {}; },
             "step 8 (Update) reads buffer 4 'w/gradient' without waiting for step 5 (all_reduce), which writes it"},
         Row{"written_while_it_is_read",
             [](Plan& p) {
-              (p.devices[0].steps[6].stream = 1, p.devices[0].steps[6].waits = {{4}}, p.devices[0].steps[7].inputs[0] = {6},
-               p.devices[0].steps[8].waits.clear(), p.devices[0].steps[8].outputs[0] = {5}, p.devices[0].buffers[5].last = {8});
+              (p.program_of(0).steps[6].stream = 1, p.program_of(0).steps[6].waits = {{4}}, p.program_of(0).steps[7].inputs[0] = {6},
+               p.program_of(0).steps[8].waits.clear(), p.program_of(0).steps[8].outputs[0] = {5}, p.program_of(0).buffers[5].last = {8});
             },
             "step 8 (Update) writes buffer 5 'y' without waiting for step 6 (concat), which uses that memory"},
-        Row{"nothing_wrote_it", [](Plan& p) { std::swap(p.devices[0].steps[3].inputs[0], p.devices[0].steps[3].outputs[0]); },
+        Row{"nothing_wrote_it", [](Plan& p) { std::swap(p.program_of(0).steps[3].inputs[0], p.program_of(0).steps[3].outputs[0]); },
             "step 3 (Scale) reads buffer 5 'y', which nothing wrote"},
         Row{"exchange_missing", [](Plan& p) { p.exchanges.clear(); }, "step 5 (exchange) names exchange 0 of 0"},
         Row{"exchange_too_large", [](Plan& p) { p.exchanges[0].elements = 17; },
@@ -232,7 +244,7 @@ TEST_P(Launch, IsWhatItsOperatorSays) {
   d.launch(row.op, inputs, {d.floats("out", row.output)}, row.attributes);
   Plan plan;
   plan.batch = 1;
-  plan.devices = {d.done()};
+  add_device(plan, d.done());
   std::string breach;
   try {
     verify(plan);
@@ -257,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Launch,
 TEST(Verify, NamesEveryBreachAtOnce) {
   Plan plan = linear_plan({2, 1});
   plan.batch = 4;
-  plan.devices[0].arenas[0].lower_bound = 65;
-  plan.devices[1].buffers[0].last = {99};
+  plan.program_of(0).arenas[0].lower_bound = 65;
+  plan.program_of(1).buffers[0].last = {99};
   try {
     verify(plan);
     ADD_FAILURE();
@@ -282,11 +294,10 @@ TEST(Verify, AcceptsMemoryReusedAcrossStreamsBehindAWait) {
   d.last().waits = {{0}};
   d.launch("Fill", {}, {b}, filled);
   d.last().waits = {read};
-  DevicePlan device = d.done();
-  device.buffers[1].offset = 0;  // b lies where a lay
-  plan.devices = {device};
+  add_device(plan, d.done());
+  plan.programs[0].buffers[1].offset = 0;  // b lies where a lay
   EXPECT_NO_THROW(verify(plan));
-  plan.devices[0].steps[2].waits.clear();
+  plan.program_of(0).steps[2].waits.clear();
   EXPECT_THROW(verify(plan), Error);
 }
 

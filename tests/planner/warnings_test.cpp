@@ -29,13 +29,14 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   const Row& row = GetParam();
   Plan plan{.mode = row.mode, .batch = 8, .loss = row.loss};
   for (std::size_t d = 0; d < row.slices.size(); ++d) {
-    DevicePlan device{.device = {"cpu", static_cast<int>(d)}, .weight = row.weights[d], .slice_size = row.slices[d]};
+    DeviceProgram device;
     if (row.normalises && row.slices[d] > 0) {
       device.buffers.push_back({.name = "x", .operand = {DType::float32, row.normalised, Layout::row_major(row.normalised.rank())}});
       device.steps.push_back({.what = LaunchStep{"BatchNormalizationTraining", {}, {}}, .inputs = {BufferId{0}}, .origin = {"bn1"}});
     }
     device.model.sharing = row.sharing;
-    plan.devices.push_back(device);
+    const ProgramId program = plan.programs.add(device);
+    plan.devices.push_back({{"cpu", static_cast<int>(d)}, program, row.weights[d], 0, row.slices[d]});
   }
   Graph model;
   for (const std::string& name : row.outputs) {

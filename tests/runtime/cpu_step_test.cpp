@@ -45,7 +45,7 @@ TEST(CpuStep, AllocatesNothingAndTakesWhatThePlanSays) {
   for (const int devices : {1, 2}) {
     Training run(devices);
     for (int d = 0; d < devices; ++d)
-      EXPECT_EQ(run.session.allocated_bytes(d), run.session.plan().devices[static_cast<std::size_t>(d)].peak_bytes());
+      EXPECT_EQ(run.session.allocated_bytes(d), run.session.plan().program_of(static_cast<std::size_t>(d)).peak_bytes());
     run.step(1);
     const int before = test::allocations(), in_libraries = test::library_allocations();
     for (int step = 2; step <= 6; ++step) run.step(step);
@@ -64,7 +64,7 @@ TEST(CpuStep, TimedStepByStepItComputesTheSame) {
     EXPECT_TRUE(std::ranges::equal(got[p].tensor.bytes(), want[p].tensor.bytes())) << want[p].name;
   ASSERT_EQ(seconds.size(), 2u);
   for (std::size_t d = 0; d < 2; ++d) {
-    const std::vector<Step>& steps = timed.session.plan().devices[d].steps;
+    const std::vector<Step>& steps = timed.session.plan().program_of(d).steps;
     ASSERT_EQ(seconds[d].size(), steps.size());
     for (std::size_t s = 0; s < steps.size(); ++s)
       if (steps[s].as<LaunchStep>()) {
@@ -83,7 +83,7 @@ TEST(CpuStep, TimedKernelByKernelEachIsRepeated) {
   bool differ = false;
   for (std::size_t p = 0; p < updated.size(); ++p) differ |= !std::ranges::equal(updated[p].tensor.bytes(), updated_once[p].tensor.bytes());
   EXPECT_TRUE(differ) << "five updates are not one";
-  EXPECT_EQ(seconds[0].size(), run.session.plan().devices[0].steps.size());
+  EXPECT_EQ(seconds[0].size(), run.session.plan().program_of(0).steps.size());
 
   Training two(2);
   EXPECT_THROW(two.session.run_timed(0, two.inputs, two.outputs, {}, 5), Error);

@@ -38,12 +38,16 @@ Plan parted_plan() {
   plan.outputs = {{"y", type, Combine::rows}, {"z", type, Combine::rows}};
   plan.exchanges = {{.kind = ExchangeKind::all_gather, .name = "y", .devices = {0, 1}, .elements = 8}};
   const auto vector = [](std::int64_t n) { return Operand{DType::float32, {n}, Layout("a")}; };
-  plan.parameters = {
-      {.name = "w", .type = {DType::float32, {4}}, .parts = {{0, vector(1), 0, {{0, 0, 1}}}, {1, vector(3), 0, {{0, 1, 3}}}}, .trainable = true},
-      {.name = "v", .type = {DType::float32, {4}}, .parts = {{1, vector(4), 64}}},
-      {.name = "m",
-       .type = {DType::float32, {2, 3}},
-       .parts = {{0, {DType::float32, {2, 1}, Layout("ab")}, 64, {{1, 0, 1}}}, {1, {DType::float32, {2, 2}, Layout("ba")}, 128, {{1, 1, 2}}}}}};
+  plan.cuts = {{{0, 1}}};
+  plan.parameters = {{.name = "w",
+                      .type = {DType::float32, {4}},
+                      .parts = {{{0}, vector(1), 0, {{0, 0, 1, 1}}}, {{1}, vector(3), 0, {{0, 0, 1, 3}}}},
+                      .trainable = true},
+                     {.name = "v", .type = {DType::float32, {4}}, .parts = {{{1}, vector(4), 64}}},
+                     {.name = "m",
+                      .type = {DType::float32, {2, 3}},
+                      .parts = {{{0}, {DType::float32, {2, 1}, Layout("ab")}, 64, {{1, 0, 1, 1}}},
+                                {{1}, {DType::float32, {2, 2}, Layout("ba")}, 128, {{1, 0, 1, 2}}}}}};
   for (int i = 0; i < 2; ++i) {
     const std::int64_t columns = i == 0 ? 1 : 3;
     DeviceBuilder d(i, 0, 2);
@@ -61,7 +65,7 @@ Plan parted_plan() {
     d.last().waits = {gathered};
     d.concat(i, out);
     d.launch("Grow", {w}, {grown});
-    plan.devices.push_back(d.done());
+    add_device(plan, d.done());
   }
   return plan;
 }

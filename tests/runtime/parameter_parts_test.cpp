@@ -43,8 +43,8 @@ TEST(ParameterParts, AreCutAndPutBackAsOneByOne) {
     }
     const Shape part = *shape_of(whole, ranges);
     SCOPED_TRACE(concat(whole, " to ", part, " by ", ranges.size()));
-    PlanParameter p{.name = "w", .type = {DType::float32, whole}};
-    p.parts = {{0, {DType::float32, part, Layout("abc")}, 0, ranges}};
+    const PlanParameter p{.name = "w", .type = {DType::float32, whole}};
+    const ParameterPart own{0, {DType::float32, part, Layout("abc")}, 0, ranges};
     std::vector<float> values(static_cast<std::size_t>(whole.elements()));
     std::iota(values.begin(), values.end(), 1.0F);
     std::vector<float> wanted, back(values.size()), put(values.size());
@@ -56,10 +56,10 @@ TEST(ParameterParts, AreCutAndPutBackAsOneByOne) {
           back[at] = values[at];
         }
     ASSERT_EQ(part.elements(), std::ssize(wanted));
-    const std::vector<std::byte> cut = cut_part(p, p.parts[0], std::as_bytes(std::span(values)));
+    const std::vector<std::byte> cut = cut_part(p, own, std::as_bytes(std::span(values)));
     ASSERT_EQ(cut.size(), wanted.size() * sizeof(float));
     EXPECT_EQ(std::memcmp(cut.data(), wanted.data(), cut.size()), 0);
-    put_part(p, p.parts[0], cut, std::as_writable_bytes(std::span(put)));
+    put_part(p, own, cut, std::as_writable_bytes(std::span(put)));
     EXPECT_EQ(put, back);
   }
 }

@@ -11,14 +11,40 @@ inline std::int64_t rounded(std::int64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
+// A device with a program of its own.
+struct BuiltDevice {
+  PlanDevice device;
+  DeviceProgram program;
+};
+inline void add_device(Plan& plan, BuiltDevice built) {
+  built.device.program = plan.programs.add(std::move(built.program));
+  plan.devices.push_back(std::move(built.device));
+}
+
+// Devices with slices of one size, whose programs are the same, share one.
+inline void share_programs(Plan& plan) {
+  const Plan apart = plan;
+  std::map<std::int64_t, ProgramId> by_size;
+  plan.programs.clear();
+  for (PlanParameter& p : plan.parameters) p.parts.clear();
+  for (PlanDevice& d : plan.devices) {
+    const auto [shared, fresh] = by_size.try_emplace(d.slice_size, ProgramId{static_cast<int>(plan.programs.size())});
+    if (fresh) {
+      plan.programs.push_back(apart.programs[d.program]);
+      for (std::size_t p = 0; p < plan.parameters.size(); ++p)
+        if (const ProgramPart* part = apart.parameters[p].on(d.program))
+          plan.parameters[p].parts.emplace_back(*part).program = shared->second;
+    }
+    d.program = shared->second;
+  }
+}
+
 // Builds one device's part. Buffers get memory of their own one after another, and lives from the steps that use them.
 class DeviceBuilder {
  public:
   DeviceBuilder(int index, std::int64_t slice_begin, std::int64_t slice_size) {
-    d_.device = {"fake", index};
+    device_ = {.device = {"fake", index}, .slice_begin = slice_begin, .slice_size = slice_size};
     d_.model.name = "a fake device";
-    d_.slice_begin = slice_begin;
-    d_.slice_size = slice_size;
     for (const ArenaKind k : arena_kinds) d_.arenas.push_back({k, 0, 0});
   }
 
@@ -54,8 +80,8 @@ class DeviceBuilder {
     return id;
   }
 
-  StepId slice(int host, BufferId out, std::int64_t begin = 0) { return add({.what = SliceStep{host, begin}, .outputs = {out}}); }
-  StepId concat(int host, BufferId in, std::int64_t begin = 0) { return add({.what = ConcatStep{host, begin}, .inputs = {in}}); }
+  StepId slice(int host, BufferId out) { return add({.what = SliceStep{host}, .outputs = {out}}); }
+  StepId concat(int host, BufferId in) { return add({.what = ConcatStep{host}, .inputs = {in}}); }
   StepId launch(std::string op, std::vector<BufferId> inputs, std::vector<BufferId> outputs, Attributes attributes = {},
                 BufferId workspace = {}) {
     const std::string kernel = "fake." + op;
@@ -73,35 +99,38 @@ class DeviceBuilder {
                 .waits = std::move(waits)});
   }
   Step& last() { return d_.steps.back(); }
-  DevicePlan& device() { return d_; }
+  PlanDevice& device() { return device_; }
+  DeviceProgram& program() { return d_; }
 
   // Lives from first to last use; a buffer lives as long as those that share its memory.
-  DevicePlan done() {
-    IdVector<BufferId, std::pair<int, int>> life(d_.buffers.size(), {static_cast<int>(d_.steps.size()), -1});
-    for (std::size_t s = 0; s < d_.steps.size(); ++s) {
+  BuiltDevice done() const {
+    DeviceProgram program = d_;
+    IdVector<BufferId, std::pair<int, int>> life(program.buffers.size(), {static_cast<int>(program.steps.size()), -1});
+    for (std::size_t s = 0; s < program.steps.size(); ++s) {
       const auto use = [&](BufferId id) {
-        for (; id.present(); id = d_.buffers[id].alias) {
+        for (; id.present(); id = program.buffers[id].alias) {
           auto& [first, last] = life[id];
           first = std::min(first, static_cast<int>(s));
           last = std::max(last, static_cast<int>(s));
         }
       };
-      for (const BufferId id : d_.steps[s].inputs) use(id);
-      for (const BufferId id : d_.steps[s].outputs) use(id);
-      use(d_.steps[s].workspace);
+      for (const BufferId id : program.steps[s].inputs) use(id);
+      for (const BufferId id : program.steps[s].outputs) use(id);
+      use(program.steps[s].workspace);
     }
     for (std::size_t i = 0; i < life.size(); ++i) {
-      d_.buffers[i].first = {life[i].second < 0 ? 0 : life[i].first};
-      d_.buffers[i].last = {life[i].second < 0 ? 0 : life[i].second};
+      program.buffers[i].first = {life[i].second < 0 ? 0 : life[i].first};
+      program.buffers[i].last = {life[i].second < 0 ? 0 : life[i].second};
     }
-    return d_;
+    return {device_, std::move(program)};
   }
 
  private:
   StepId add(Step step) {
     return d_.steps.add(std::move(step));
   }
-  DevicePlan d_;
+  PlanDevice device_;
+  DeviceProgram d_;
 };
 
 // A training step of y = x·w, elementwise by column, loss = Σ y: dL/dw[j] = Σ_i x[i,j], summed over devices, then
@@ -125,24 +154,24 @@ inline Plan linear_plan(std::vector<std::int64_t> slices, std::int64_t columns =
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const int device = static_cast<int>(i);
     plan.exchanges[0].devices.push_back(device);
-    plan.parameters[0].parts.push_back({.device = device, .operand = weight});
+    plan.parameters[0].parts.push_back({.program = {device}, .operand = weight});
     DeviceBuilder d(device, begin, slices[i]);
     const BufferId x = d.floats("x", {slices[i], columns}), scalars = d.floats("tandem.scalars", {16});
     const BufferId random = d.buffer("tandem.random", {DType::int64, {4}, Layout("a")});
     const BufferId w = d.buffer("w", weight, ArenaKind::parameters), g = d.buffer("w/gradient", weight, ArenaKind::gradients);
     const BufferId y = d.floats("y", {slices[i], columns}), loss = d.floats("loss", {}), w2 = d.alias("w'", w, weight);
-    d.slice(0, x, begin);
+    d.slice(0, x);
     if (staged) d.last().workspace = d.floats("x/staging", {slices[i], columns}, ArenaKind::staging);
     d.slice(1, scalars);
     d.slice(2, random);
     d.launch("Scale", {x, w}, {y});
     const StepId gradient = d.launch("Gradient", {x, y}, {g, loss});
     const StepId sum = d.exchange(0, {}, {g}, {gradient});
-    d.concat(1, y, begin);
-    d.concat(0, loss, device);
+    d.concat(1, y);
+    d.concat(0, loss);
     d.launch("Update", {scalars, w, g}, {w2});
     d.last().waits = {sum};
-    plan.devices.push_back(d.done());
+    add_device(plan, d.done());
     begin += slices[i];
   }
   return plan;
@@ -164,8 +193,8 @@ inline Plan relay_plan(const std::string& backend) {
   const StepId received = taker.exchange(0, {}, {y});
   taker.concat(0, y);
   taker.last().waits = {received};
-  plan.devices = {giver.done(), taker.done()};
-  for (DevicePlan& d : plan.devices) d.device.backend = backend;
+  for (const DeviceBuilder* d : {&giver, &taker}) add_device(plan, d->done());
+  for (PlanDevice& d : plan.devices) d.device.backend = backend;
   return plan;
 }
 

@@ -28,12 +28,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"too_few_devices", [](FakeBackend& b, Plan&) { b.devices = 1; }, "device fake:1: there is 1 fake device"},
         Refusal{"unusable", [](FakeBackend& b, Plan&) { b.reason = "no driver"; }, "device fake:0: no driver"},
         Refusal{"out_of_memory", [](FakeBackend& b, Plan&) { b.memory_limit = 100; }, "out of memory"},
-        Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.devices[1].steps[3].as<LaunchStep>()->op = "Nothing"; },
+        Refusal{"unknown_operator", [](FakeBackend&, Plan& p) { p.program_of(1).steps[3].as<LaunchStep>()->op = "Nothing"; },
                 "fake:1: step 3 (Nothing, fake.Scale, from 'Scale_node'): the plan wants kernel fake.Scale"},
-        Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.devices[0].steps[3].as<LaunchStep>()->kernel = "other.Scale"; },
+        Refusal{"unknown_kernel", [](FakeBackend&, Plan& p) { p.program_of(0).steps[3].as<LaunchStep>()->kernel = "other.Scale"; },
                 "offers \n  fake.Scale: float32[2,3]:ab float32[3]:a → float32[2,3]:ab"},
         Refusal{"more_workspace", [](FakeBackend& b, Plan&) { b.workspace = 128; }, "needs 128 bytes of workspace, the plan has 0"},
-        Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.devices[0].steps[8].waits.clear(); },
+        Refusal{"does_not_verify", [](FakeBackend&, Plan& p) { p.program_of(0).steps[8].waits.clear(); },
                 "without waiting for step 5 (all_reduce)"},
         Refusal{"other_scalars",
                 [](FakeBackend&, Plan& p) {
@@ -49,7 +49,7 @@ TEST(CheckedKernels, AreThoseThatASessionWouldMake) {
   const Plan plan = linear_plan({2, 1});
   EXPECT_EQ(check_kernels(plan, backends), std::vector<std::string>{});
   Plan other = plan;
-  other.devices[1].steps[3].as<LaunchStep>()->kernel = "other.Scale";
+  other.program_of(1).steps[3].as<LaunchStep>()->kernel = "other.Scale";
   EXPECT_TRUE(contains(failure([&] { check_kernels(other, backends); }),
                        "fake:1: step 3 (Scale, other.Scale, from 'Scale_node'): the plan wants kernel other.Scale"));
   fake.workspace = 128;
@@ -86,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, RefusedAddition,
                                                   "parameter 'v', which the first plan has not"},
                                          Addition{"other_place",
                                                   [](Plan& p) {
-                                                    for (ParameterPart& part : p.parameters[0].parts) part.offset = 64;
-                                                    for (DevicePlan& d : p.devices) {
+                                                    for (ProgramPart& part : p.parameters[0].parts) part.offset = 64;
+                                                    for (DeviceProgram& d : p.programs) {
                                                       d.arenas[0].bytes = 128;
                                                       for (Buffer& b : d.buffers) b.offset += b.arena == ArenaKind::parameters ? 64 : 0;
                                                     }

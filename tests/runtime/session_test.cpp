@@ -55,7 +55,7 @@ TEST_P(LinearSession, TakesThePlansBytesExactly) {
   for (int d = 0; d < session.devices(); ++d) {
     std::int64_t taken = 0;
     for (const GuardedMemory& m : fake.memory[static_cast<std::size_t>(d)]) taken += static_cast<std::int64_t>(m.size());
-    EXPECT_EQ(session.allocated_bytes(d), session.plan().devices[static_cast<std::size_t>(d)].peak_bytes());
+    EXPECT_EQ(session.allocated_bytes(d), session.plan().program_of(static_cast<std::size_t>(d)).peak_bytes());
     EXPECT_EQ(taken, session.allocated_bytes(d));
   }
 }
@@ -95,9 +95,9 @@ TEST(Session, GivesEachDeviceItsStepState) {
     const BufferId random = d.buffer("random", {DType::int64, {4}, Layout("a")}), scalars = d.floats("scalars", {16});
     d.slice(0, random);
     d.slice(1, scalars);
-    d.concat(0, random, i);
-    d.concat(1, scalars, i);
-    plan.devices.push_back(d.done());
+    d.concat(0, random);
+    d.concat(1, scalars);
+    add_device(plan, d.done());
   }
   FakeBackend fake;
   const Backend* backends[] = {&fake};
@@ -142,7 +142,7 @@ TEST(Session, StreamsWaitForEachOther) {
   d.last().waits = {doubled};
   d.concat(0, c);
   d.last().waits = {again};
-  plan.devices.push_back(d.done());
+  add_device(plan, d.done());
   const Backend* backends[] = {&fake};
   Session session(plan, backends);
   for (float v = 0; v < 4; ++v) {
@@ -165,7 +165,7 @@ TEST(Session, RunsKernelsOfAStreamInOrderAndReadsConstants) {
   // [2,3] by columns: element 1 in memory is row 1, column 0.
   const BufferId k = d.constant("k", Tensor::of<float>({2, 3}, {0, 1, 2, 3, 4, 5}), Layout("ba"));
   for (const std::int64_t at : {0, 1, 2, 3, 4, 5}) d.launch("See", {k}, {}, {{"at", at}});
-  plan.devices.push_back(d.done());
+  add_device(plan, d.done());
   const Backend* backends[] = {&fake};
   Session session(plan, backends);
   session.run(0, {}, {}, {});
@@ -184,7 +184,7 @@ TEST(Session, PlansShareParametersAndKeepTheirConstants) {
     plan.batch = 1;
     plan.outputs = {{"y", {DType::float32, {2}}, Combine::sum}};
     const Operand weight{DType::float32, {2}, Layout("a")};
-    plan.parameters = {{.name = "w", .type = {DType::float32, {2}}, .parts = {{.operand = weight}}}};
+    plan.parameters = {{.name = "w", .type = {DType::float32, {2}}, .parts = {{.program = {0}, .operand = weight}}}};
     DeviceBuilder d(0, 0, 1);
     const BufferId w = d.buffer("w", weight, ArenaKind::parameters);
     const BufferId k = d.constant("k", Tensor::of<float>({2}, {constant, -constant}), Layout("a"));
@@ -192,7 +192,7 @@ TEST(Session, PlansShareParametersAndKeepTheirConstants) {
     d.launch("AddConstant", {w, k}, {y});
     d.concat(0, y);
     d.floats("more", {extra});
-    plan.devices.push_back(d.done());
+    add_device(plan, d.done());
     return plan;
   };
   const Backend* backends[] = {&fake};
@@ -220,9 +220,9 @@ TEST(Session, PlansShareParametersAndKeepTheirConstants) {
 TEST(Session, ParametersKeepTheTemplatesOrder) {
   Plan plan = linear_plan({1});
   const auto add = [&](std::string name, Shape shape, Layout source, Operand operand, ArenaKind arena) {
-    Arena& a = plan.devices[0].arenas[static_cast<std::size_t>(arena)];
+    Arena& a = plan.program_of(0).arenas[static_cast<std::size_t>(arena)];
     plan.parameters.push_back(
-        {std::move(name), {DType::float32, std::move(shape)}, std::move(source), arena, {{.operand = operand, .offset = a.bytes}}});
+        {std::move(name), {DType::float32, std::move(shape)}, std::move(source), arena, {{.program = {0}, .operand = operand, .offset = a.bytes}}});
     if (arena == ArenaKind::optimizer) plan.parameters.back().role = ValueRole::optimizer_state;
     a.bytes += rounded(operand.bytes());
   };

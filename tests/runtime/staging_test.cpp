@@ -203,7 +203,7 @@ TEST_P(Staged, OnlyTheAnnouncedBatchIsTaken) {
 
 TEST_P(Staged, OnlyInputsAre) {
   Plan odd = plan(2);
-  odd.devices[0].steps[6].workspace = {8};  // a concat's
+  odd.program_of(0).steps[6].workspace = {8};  // a concat's
   Session s(odd, backends);
   s.set_parameters(std::vector{weights({1, 2, 3})});
   for (int n = 0; n < 3; ++n) expect_step(s, 0, batch(n), false);

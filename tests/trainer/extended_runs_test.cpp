@@ -78,7 +78,7 @@ TEST(KeptPlan, ThatIsNotTheModelsIsRefused) {
 
   Plan other = parse_plan(own);
   bool changed = false;  // a number of a step, which no rule of plans knows
-  for (Step& step : other.devices[0].steps)
+  for (Step& step : other.program_of(0).steps)
     if (!changed && step.op() == "SgdUpdate") {
       step.as<LaunchStep>()->attributes.set("momentum", 0.5F);
       changed = true;

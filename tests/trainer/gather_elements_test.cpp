@@ -80,7 +80,7 @@ TEST(GatherElements, RunsIn16Bits) {
   Model wide = picking(), narrow = picking();
   wide.compile(options(Precision::fp32), backends);
   narrow.compile(options(Precision::bf16), backends);
-  const DevicePlan& device = narrow.plan().devices[0];
+  const DeviceProgram& device = narrow.plan().programs[0];
   const auto operand = [&](BufferId b) { return device.buffers[static_cast<std::size_t>(b.index)].operand; };
   std::set<DType> picked;
   for (const Step& step : device.steps) {

@@ -34,7 +34,8 @@ TEST_P(WeightsOn, OneDeviceTrainAsOnEach) {
       for (const PlanParameter& p : model.plan().parameters)
         if (p.role == ValueRole::plain && p.trainable)
           for (std::size_t d = 0; d < o.plan.devices.size(); ++d)
-            EXPECT_EQ(p.on(static_cast<int>(d)) != nullptr, static_cast<int>(d) == o.plan.parallel.weights_on) << p.name << " on " << d;
+            EXPECT_EQ(model.plan().part_of(p, static_cast<int>(d)).has_value(), static_cast<int>(d) == o.plan.parallel.weights_on)
+                << p.name << " on " << d;
     return losses;
   };
   const std::vector<double> each = trained(false), home = trained(true);

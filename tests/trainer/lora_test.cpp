@@ -166,7 +166,7 @@ std::int64_t planned_bytes(const WeightOptions& weights, PlanMode mode) {
   o.plan.batch = 4;
   const Plan plan = Model(ModelFile::parse(one_product(768).bytes(), {}, weights)).source().make_plan(o, backends);
   std::int64_t bytes = 0;
-  for (const Arena& arena : plan.devices[0].arenas) bytes += arena.bytes;
+  for (const Arena& arena : plan.program_of(0).arenas) bytes += arena.bytes;
   return bytes;
 }
 

@@ -104,7 +104,7 @@ TEST(Precision, UpdatesKeepWeightsInBothForms) {
       std::size_t copies = 0;
       for (const PlanParameter& p : model.plan().parameters) copies += p.role == ValueRole::copy;
       EXPECT_EQ(copies, 8U);
-      for (const DevicePlan& d : model.plan().devices)
+      for (const DeviceProgram& d : model.plan().programs)
         for (const Step& s : d.steps) {
           if (s.op() != "Cast") continue;
           EXPECT_NE(d.buffers[s.inputs[0]].arena, ArenaKind::parameters);

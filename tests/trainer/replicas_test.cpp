@@ -53,11 +53,11 @@ class OpenBackend final : public Backend {
   void turn_over_a_bit(const Plan& plan, int device, const std::string& parameter) const {
     const auto p =
         std::find_if(plan.parameters.begin(), plan.parameters.end(), [&](const PlanParameter& q) { return q.name == parameter; });
-    const std::vector<Arena>& arenas = plan.devices[static_cast<std::size_t>(device)].arenas;
+    const std::vector<Arena>& arenas = plan.program_of(static_cast<std::size_t>(device)).arenas;
     const auto arena = std::find_if(arenas.begin(), arenas.end(), [](const Arena& a) { return a.kind == ArenaKind::parameters; });
     for (const Block& b : blocks_.at(static_cast<std::size_t>(device)))  // the first of this size is that of the parameters
       if (b.bytes == arena->bytes) {
-        b.memory[p->on(device)->offset + 2] ^= std::byte{0x10};
+        b.memory[plan.part_of(*p, device)->offset + 2] ^= std::byte{0x10};
         return;
       }
     FAIL() << "no block of " << arena->bytes << " bytes";

@@ -94,7 +94,7 @@ TEST_P(RunningVarianceOf, MovesTowardsIt) {
   if (std::string(row.shares) != "" && !row.synchronized) {
     parts.clear();
     std::int64_t first = 0;
-    for (const DevicePlan& d : model.plan().devices) {
+    for (const PlanDevice& d : model.plan().devices) {
       parts.push_back({first, d.slice_size});
       first += d.slice_size;
     }

@@ -60,8 +60,8 @@ Trained train(const Backend& backend, const std::string& devices, const std::fun
 // Inputs that come with their step.
 int unstaged(const Plan& plan) {
   int count = 0;
-  for (const DevicePlan& d : plan.devices)
-    for (const Step& s : d.steps) count += s.as<SliceStep>() && !s.workspace.present();
+  for (const PlanDevice& d : plan.devices)
+    for (const Step& s : plan.programs[d.program].steps) count += s.as<SliceStep>() && !s.workspace.present();
   return count;
 }
 
@@ -104,8 +104,8 @@ TEST_P(StagedTraining, BeginsStepsAhead) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));  // what was begun takes its batch
         if (++steps >= 7) return;                                    // behind the first epoch the model was evaluated
         int inputs = 0;
-        for (const DevicePlan& d : plan.devices)
-          for (const Step& s : d.steps) inputs += s.as<SliceStep>() && s.workspace.present();
+        for (const PlanDevice& d : plan.devices)
+          for (const Step& s : plan.programs[d.program].steps) inputs += s.as<SliceStep>() && s.workspace.present();
         begun += taken > steps * inputs;
       }, run_ahead);
       EXPECT_EQ(begun > 0, run_ahead) << (captures ? "captured" : "launched");

@@ -8,10 +8,11 @@ namespace tandem {
 namespace {
 
 // Devices that keep the same of a parameter.
-std::vector<std::vector<std::size_t>> replicas_of(const PlanParameter& parameter) {
+std::vector<std::vector<std::size_t>> replicas_of(const Plan& plan, const PlanParameter& parameter) {
   std::vector<std::vector<std::size_t>> groups;
+  const std::vector<ParameterPart> all = plan.parts_of(parameter);
   std::vector<const ParameterPart*> parts;  // of each group
-  for (const ParameterPart& part : parameter.parts) {
+  for (const ParameterPart& part : all) {
     const auto like = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart* other) { return other->alike(part); });
     const auto group = static_cast<std::size_t>(like - parts.begin());
     if (like == parts.end()) {
@@ -42,7 +43,7 @@ void check_replicas(const Session& session, World* world, std::int64_t step) {
   };
   for (std::size_t p = 0; p < parameters; ++p) {
     const auto sum = [&](std::size_t d) { return sums[d * parameters + p]; };
-    for (const std::vector<std::size_t>& replicas : replicas_of(plan.parameters[p])) {
+    for (const std::vector<std::size_t>& replicas : replicas_of(plan, plan.parameters[p])) {
       const auto others_like = [&](std::size_t d) {
         return std::count_if(replicas.begin(), replicas.end(), [&](std::size_t other) { return sum(other) == sum(d); });
       };
