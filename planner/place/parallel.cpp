@@ -162,9 +162,9 @@ std::string to_string(const Parallelism& p) {
 
 PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   if (o.configuration) return configured(model, o);
+  check_home(o.parallel, o.devices.size());
   std::vector<DeviceGroup> groups = groups_by_rules(o);
   const Parallelism parallel = resolved(o.parallel, groups[0].devices.size());
-  check_home(o.parallel, o.devices.size());
   PlacementRequest request;
   if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, groups[0], o));
   if (request.groups.empty()) request.groups = {{.name = "all", .axes = {}, .devices = {}}};
