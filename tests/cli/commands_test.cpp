@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"devices", 0, "cpu ", ""}, Row{"devices", 0, "GFLOP/s measured", ""}, Row{"devices --json", 0, "\"device\":\"cpu\",\"usable\":true", ""},
                     Row{"devices --json", 0, "\"peaks\":[{\"format\":\"fp32\"", ""},
                     Row{"plan MODELS/lenet.onnx --devices cpu:0-3 --batch-size 10", 0, "all_reduce", ""},
-                    Row{"plan MODELS/lenet.onnx --devices cpu:0-3 --batch-size 10 --format dot", 0, "subgraph cluster_d3", ""},
+                    Row{"plan MODELS/lenet.onnx --devices cpu:0-3 --batch-size 10 --format dot", 0, "subgraph cluster_p1", ""},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel tensor=2 --split fc3.*=tensor:0 --label-smoothing 0.1", 0, "LogSoftmax 'loss/LogSoftmax_8' gathers 1.25 KiB: it works along axis 1, which holds the parts", ""},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel tensor=2 --no-gather", 0, "\nTransfers\n", ""},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel tensor=2 --log-placement --format summary", 0, "one sum ends a split layer", "InnerProduct 'fc1' on cpu:0-1 tensor 2: relu1 tensor split(1)"},
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/lenet.onnx --batch-size 10", 0, "fc1 +2 ", ""},  // named by its Gemm, not by the Flatten before it
                     Row{"plan MODELS/lenet.onnx --loss output", 0, "is taken for its loss, but has 10 numbers a sample", ""},
                     Row{"plan MODELS/lenet.onnx --format dot", 0, "digraph", ""},
-                    Row{"plan MODELS/lenet.onnx --format html --devices cpu:0-1", 0, "<h2>cpu:0, 16 of 32 samples</h2>", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
+                    Row{"plan MODELS/lenet.onnx --format html --devices cpu:0-1", 0, "<h2>cpu:0-1, 16 of 32 samples each</h2>", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run", 0, "Training plan of lenet", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run --json", 0,
                         "\"predicted_peak_bytes\":", ""}));

@@ -218,7 +218,7 @@ TEST(SinglePass, SaysWhatItCannot) {
   expect_error("did you mean 'bias'?", [&] { passed("freeze", parse(normalized), frozen); });
   PassInput groups;
   groups.options.precision = Precision::fp8;
-  groups.options.placement.emplace().groups.resize(2);
+  groups.placement.emplace().groups.resize(2);
   expect_error("expected one group along one axis", [&] { passed("quantize_products", parse(marked), groups); });
 }
 
