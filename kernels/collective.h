@@ -48,8 +48,9 @@ class CollectiveGroup {
   virtual void end_step(int) {}
   // Whether it gains by memory of Device::allocate_summed().
   virtual bool registers() const { return false; }
-  // Where kernels wait for each other on devices: returns when every rank of this process is here. Fails (communication).
-  virtual void meet(int) {}
+  // Where kernels wait for each other on devices: returns when all ranks of this process that take part in the exchange are here. Fails
+  // (communication).
+  virtual void meet(int /*channel*/, int /*rank*/) {}
   // Wakes every rank that waits, which then fail (communication) with this reason.
   virtual void abort(const std::string& reason) = 0;
 };

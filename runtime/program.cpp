@@ -75,7 +75,7 @@ void Program::add(const Adding& a, const ExchangeStep& step) {
   if (!a.place.group || e.elements == 0 || e.row_length() < 2) return;
   try {
     add_kernel(a, a.place.group->make(*a.place.exchanges[at(step.exchange.index)], a.place.rank));
-    instructions_.back().exchanges = true;
+    instructions_.back().channel = a.place.exchanges[at(step.exchange.index)]->channel;
   } catch (const Error& error) {
     fail(error.code(), names_.back(), ": ", error.what());
   }
@@ -166,15 +166,15 @@ void Program::queue(const HostBuffers& host, const Slot& slot) const {
   const bool first = ahead_ && begun_ == 1;
   for_each(instructions_, [&](const Instruction& i) {
     if (host.stop && (*host.stop)()) return;
-    const bool alone = first && i.exchanges;
+    const bool alone = first && i.channel >= 0;
     if (alone) {
       for (Stream* s : streams_) s->synchronize();
-      group_->meet(rank_);
+      group_->meet(i.channel, rank_);
     }
     execute(i, host, slot);
     if (!alone) return;
     i.stream->synchronize();
-    group_->meet(rank_);
+    group_->meet(i.channel, rank_);
   });
 }
 

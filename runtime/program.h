@@ -85,7 +85,7 @@ class Program {
     std::int64_t offset = 0;  // bytes
     std::int64_t bytes = 0;
     std::int64_t place = -1;  // in a slot, of a copy to or from there
-    bool exchanges = false;   // of a kernel
+    int channel = -1;         // of a kernel that exchanges
   };
   // Pinned memory of a step's own inputs and its outputs: the addresses that a captured step has. Two steps use two by turns.
   struct Slot {

@@ -151,7 +151,9 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
       emit(graph, rule, attributes, scalars.of(u.parameter), std::span(&u, 1));
       continue;
     }
-    std::vector<Update>& group = small[{!u.copy.present(), to_string(graph[u.parameter].placement, graph.groups), to_string(attributes)}];
+    const Placement& placement = graph[u.parameter].placement;
+    const std::string where = concat(placement.group, ' ', to_string(placement, graph.groups));  // groups of logical devices share names
+    std::vector<Update>& group = small[{!u.copy.present(), where, to_string(attributes)}];
     group.push_back(u);
     if (group.size() < largest_group) continue;
     emit(graph, rule, attributes, scalars.of(u.parameter), group);

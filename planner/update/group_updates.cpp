@@ -62,7 +62,7 @@ std::string key_of(const Graph& graph, const Node& node) {
   attributes.set("epsilon", attributes.real("epsilon", 0));
   const Value& parameter = graph[node.inputs[1]];
   return concat(node.op->name, ' ', to_string(attributes), ' ', node.inputs[0].index, ' ', parameter.type.dtype, ' ',
-                to_string(parameter.placement, graph.groups), ' ',
+                parameter.placement.group, ' ', to_string(parameter.placement, graph.groups), ' ',
                 node.op->keeps_statistic ? -1 : bucket_of(graph, node.inputs[2]).index);  // nothing follows a statistic that could wait
 }
 

@@ -37,6 +37,7 @@ const Case cases[] = {
     {"zero_1", {"adam", 3, "layers", {.data = 3, .zero = 1}}, false, false},
     {"zero_3_of_images", {"adam", 2, "", {.data = 2, .zero = 3}}, true, false, true},
     {"zero_2_of_an_lstm", {"sgd", 2, "LSTM", {.data = 2, .zero = 2}}, false, false},
+    {"groups_of_replicas", {"adam", 4, "layers", {.data = 2, .places = {{"Gemm1", {0, 1}}, {"Gemm*", {2, 3}}}}}, true, false, true},
     {"data_by_tensor_zero_as_the_module_describes_it", {"adam", 4, "layers", {.data = 2, .tensor = 2, .zero = 1}}, false, true},
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }

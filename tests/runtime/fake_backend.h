@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/streams.h"
 #include "kernels/device.h"
-#include "kernels/meeting.h"
+#include "kernels/meetings.h"
 
 namespace tandem::test {
 
@@ -183,24 +183,23 @@ class FakeGroup final : public CollectiveGroup {
   FakeGroup(const FakeBackend& backend, std::unique_ptr<CollectiveGroup> group, const GroupSpec& spec)
       : backend_(backend),
         group_(std::move(group)),
-        first_(spec.first_rank),
-        meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, backend.timeout_seconds) {}
+        meetings_(spec.first_rank, static_cast<int>(spec.devices.size()), backend.timeout_seconds) {}
   std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override {
+    meetings_.add(spec);
     return std::make_unique<SumKernel>(group_->make(spec, rank), backend_.sums_under_way);
   }
   void abort(const std::string& reason) override {
-    meeting_.abort(reason);
+    meetings_.abort(reason);
     group_->abort(reason);
   }
   bool captures() const override { return backend_.captures_sums; }
   void begin_step(int) override { backend_.summed_steps += backend_.captures_sums; }
-  void meet(int rank) override { meeting_.meet(rank - first_); }
+  void meet(int channel, int rank) override { meetings_.meet(channel, rank); }
 
  private:
   const FakeBackend& backend_;
   std::unique_ptr<CollectiveGroup> group_;
-  const int first_;
-  Meeting meeting_;
+  Meetings meetings_;
 };
 
 inline std::unique_ptr<CollectiveGroup> FakeBackend::create_group(const GroupSpec& spec) const {

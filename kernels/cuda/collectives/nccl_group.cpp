@@ -55,7 +55,7 @@ NcclGroup::NcclGroup(const GroupSpec& spec)
       all_ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))),
       ranks_(spec.devices.size()),
       world_(spec.world),
-      meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds) {
+      meetings_(spec.first_rank, static_cast<int>(spec.devices.size()), spec.timeout_seconds) {
   // In-switch sums (NVLS) differ in rounding from call to call. NCCL reads this before its first group.
   if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].device = spec.devices[i];
@@ -154,6 +154,7 @@ std::unique_ptr<Kernel> NcclGroup::make(const ExchangeSpec& spec, int rank) {
   const auto self = std::ranges::find(spec.members, rank);
   if (local < 0 || local >= static_cast<int>(ranks_.size()) || self == spec.members.end())
     fail(ExitCode::communication, name_of(spec.kind), ": rank ", rank, " is no member of this process");
+  meetings_.add(spec);
   const std::size_t communicator = communicator_of(spec);
   if (communicator == communicators_.size())
     fail(ExitCode::communication, name_of(spec.kind), " among ", spec.members.size(), " GPUs that are not connected");

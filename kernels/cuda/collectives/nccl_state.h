@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/collectives/nccl_calls.h"
 #include "kernels/device.h"
-#include "kernels/meeting.h"
+#include "kernels/meetings.h"
 
 namespace tandem::cuda {
 
@@ -48,7 +48,7 @@ class NcclGroup final : public CollectiveGroup {
   // Several recorded ranks of one process could wait for each other: NCCL wants a process for each.
   bool captures() const override { return ranks_.size() == 1; }
   bool registers() const override { return true; }
-  void meet(int rank) override { meeting_.meet(rank - first_rank_); }
+  void meet(int channel, int rank) override { meetings_.meet(channel, rank); }
   void begin_step(int rank) override;
   void end_step(int rank) override;
   // Null where NCCL cannot: the sum then goes through buffers of its own.
@@ -89,7 +89,7 @@ class NcclGroup final : public CollectiveGroup {
   World* const world_;  // the other processes, or null
   mutable std::mutex lock_;
   std::condition_variable wake_;
-  Meeting meeting_;  // of this process's ranks
+  Meetings meetings_;
   std::string stopped_;
   bool ending_ = false;
   std::thread watcher_;

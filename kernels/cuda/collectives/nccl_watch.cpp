@@ -135,7 +135,7 @@ void NcclGroup::stop(const std::string& reason, bool tell) {
     stopped_ = reason.empty() ? "the group was stopped" : reason;
     wake_.notify_all();
   }
-  meeting_.abort(stopped_);
+  meetings_.abort(stopped_);
   if (tell && world_) world_->stop(stopped_);
 }
 
