@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/views.h"
+
 namespace tandem {
 
 std::int64_t bytes_of(const Value& value) { return value.type.shape.elements() * static_cast<std::int64_t>(size_of(value.type.dtype)); }
@@ -14,6 +16,14 @@ ExchangeKind kind_of(Moves moves) {
     case Moves::scatter: return ExchangeKind::reduce_scatter;
     default: return ExchangeKind::all_reduce;
   }
+}
+
+// That axis before the others.
+Ints in_front(int axis, int rank) {
+  Ints front{axis};
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) front.push_back(i);
+  return front;
 }
 
 }  // namespace
@@ -87,8 +97,7 @@ ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
   if (to.is_split()) {
     if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
     if (have.spread == Spread::partial) {
-      if (to.axis == 0 && to.outer == 1) return moved_by("ReduceScatter", concat("sum/", name), name, v, to);
-      return transfer(transfer(v, {}, mesh), to, mesh);
+      return to.outer == 1 ? scattered(v, to) : transfer(transfer(v, {}, mesh), to, mesh);
     }
     if (const ValueId narrow = narrowed(v, to, mesh); narrow.present()) return narrow;
     return moved_by("TakePart", concat("part/", name), name, v, to);
@@ -101,6 +110,17 @@ ValueId Transfers::turned(ValueId v, const Ints& from) {
   for (Part& part : graph_[v].placement.parts)
     if (part.is_split()) part.axis = static_cast<int>(std::ranges::find(from, part.axis) - from.begin());
   return v;
+}
+
+// Of addends each device gets its part of the sum. Exchanges cut the first axis.
+ValueId Transfers::scattered(ValueId v, const Part& to) {
+  const std::string name = graph_[v].name, sum = concat("sum/", name);
+  if (to.axis == 0) return moved_by("ReduceScatter", sum, name, v, to);
+  GraphBuilder b(graph_, sum, {});
+  const Ints front = in_front(to.axis, b.shape(v).rank());
+  v = turned(put(b.transpose(v, front), {Spread::partial}, v), front);
+  v = moved_by("ReduceScatter", sum, name, v, {Spread::split, 0, 1, to.sizes});
+  return turned(put(b.transpose(v, inverse(front)), to, v), inverse(front));
 }
 
 // Parts come together along the first axis.
@@ -119,16 +139,10 @@ ValueId Transfers::gathered(ValueId v, bool again) {
     for (Part& part : graph_[v].placement.parts)
       if (part.is_split() && part.axis >= have.axis) ++part.axis;
   }
-  Ints front{have.axis};
-  for (int i = 0; i < b.shape(v).rank(); ++i)
-    if (i != have.axis) front.push_back(i);
+  const Ints front = in_front(have.axis, b.shape(v).rank());
   if (have.axis > 0) v = turned(put(b.transpose(v, front), {Spread::split, 0, 1, have.sizes}, v), front);
   v = moved_by("AllGather", concat("gather/", name), graph_[from].name, v, {});
-  if (have.axis > 0) {
-    Ints back(front.size());
-    for (std::size_t i = 0; i < front.size(); ++i) back[at(static_cast<int>(front[i]))] = static_cast<std::int64_t>(i);
-    v = turned(put(b.transpose(v, back), {}, v), back);
-  }
+  if (have.axis > 0) v = turned(put(b.transpose(v, inverse(front)), {}, v), inverse(front));
   return b.shape(v) == shape ? v : put(b.reshape(v, shape), {}, from);
 }
 

@@ -34,6 +34,7 @@ class Transfers final : public DeviceParts {
     sums_are_told_ = sums_are_told;
   }
   ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) override;
+  ValueId scattered(ValueId v, const Part& to);
   // The whole of a value that is split; `again`: of one that was gathered before.
   ValueId gathered(ValueId v, bool again = false);
   bool is_one(ValueId v) const { return put_in_.contains(v); }

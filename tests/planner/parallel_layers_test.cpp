@@ -5,7 +5,7 @@
 
 #include "planner/place/parallel.h"
 #include "planner/plan/plan_file.h"
-#include "tests/planner/small_models.h"
+#include "tests/planner/placed_plans.h"
 
 namespace tandem {
 namespace {
@@ -111,25 +111,6 @@ Graph channels(std::int64_t n) {
   return b.graph;
 }
 
-CompileOptions shared_by(std::size_t devices, const char* parallel) {
-  CompileOptions o = options_for(8, std::vector<double>(devices, 1));
-  o.parallel = parse_parallelism(parallel);
-  return o;
-}
-Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
-  const Backend* backends[] = {&cpu_backend()};
-  return compile(model, o, backends);
-}
-std::set<std::string> split_of(const Plan& plan) {
-  std::set<std::string> names;
-  for (const PlanParameter& p : plan.parameters)
-    for (const ProgramPart& part : p.parts) {
-      if (p.role != ValueRole::plain || part.is_whole()) continue;
-      const ProgramRange& range = part.ranges[0];
-      names.insert(concat(p.name, ':', range.axis, range.outer > 1 ? concat('/', range.outer) : ""));
-    }
-  return names;
-}
 
 // By norms: of the difference, and of what is wanted.
 void expect_equal(const Trained& got, const Trained& wanted) {

@@ -7,31 +7,12 @@
 
 #include "planner/place/choose_parts.h"
 #include "planner/plan/plan_file.h"
-#include "tests/planner/small_models.h"
+#include "tests/planner/placed_plans.h"
 
 namespace tandem {
 namespace {
 
 using namespace small_models;
-
-struct Text {
-  const char *text, *wanted;  // as it is written again; or what the error says
-};
-class ParallelTexts : public testing::TestWithParam<Text> {};
-TEST_P(ParallelTexts, AreRead) {
-  try {
-    EXPECT_EQ(to_string(parse_parallelism(GetParam().text)), GetParam().wanted);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_NE(std::string(e.what()).find(GetParam().wanted), std::string::npos) << e.what();
-  }
-}
-INSTANTIATE_TEST_SUITE_P(Rows, ParallelTexts,
-                         testing::Values(Text{"", "data=*,tensor=1"}, Text{"data=2,tensor=4", "data=2,tensor=4"}, Text{"tensor=2", "data=1,tensor=2"},
-                                         Text{"tensor=2,data=*", "data=*,tensor=2"}, Text{"data=2,tensor=*", "data=2,tensor=*"}, Text{"zero=2", "data=*,tensor=1,zero=2"},
-                                         Text{"data=4,zero=3", "data=4,tensor=1,zero=3"}, Text{"data=*,tensor=*", "two factors are *"}, Text{"tensr=2", "did you mean 'tensor'"},
-                                         Text{"data=2,data=2", "given twice"}, Text{"data=0", "expected 1 to"}, Text{"zero=4", "expected 1 to 3"}, Text{"zero=*", "not a"}, Text{"tensor", "tensor"},
-                                         Text{"data=-1", "expected 1 to"}, Text{"data=2.5", "2.5"}));
 
 TEST(Parallel, FactorsAreThoseOfTheDevices) {
   const auto on = [](const char* text, std::size_t devices) { return to_string(resolved(parse_parallelism(text), devices)); };
@@ -89,28 +70,6 @@ Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
 Graph transformer(std::int64_t n) { return transformer_with(n, heads); }
 Graph grouped(std::int64_t n) { return transformer_with(n, 2); }
 
-CompileOptions shared_by(std::size_t devices, const char* parallel, std::vector<Parallelism::Split> splits = {}) {
-  CompileOptions o = options_for(8, std::vector<double>(devices, 1));
-  o.parallel = parse_parallelism(parallel);
-  o.parallel.splits = std::move(splits);
-  return o;
-}
-Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
-  const Backend* backends[] = {&cpu_backend()};
-  return compile(model, o, backends);
-}
-// Parameters of which a device has a part, with the axis of each cut: "q:1", "q:1:0".
-std::set<std::string> split_of(const Plan& plan) {
-  std::set<std::string> names;
-  for (const PlanParameter& p : plan.parameters)
-    for (const ProgramPart& part : p.parts) {
-      if (p.role != ValueRole::plain || part.is_whole()) continue;
-      std::string name = p.name;
-      for (const ProgramRange& range : part.ranges) name += concat(':', range.axis);
-      names.insert(std::move(name));
-    }
-  return names;
-}
 std::multiset<std::string> kinds_of(const Plan& plan) {
   std::multiset<std::string> kinds;
   for (const Exchange& e : plan.exchanges) kinds.emplace(name_of(e.kind));
@@ -126,6 +85,25 @@ TEST(Parallel, LayersAreSplitFromColumnsToRows) {
       << text_of_plan(plan, true);
   ASSERT_FALSE(plan.warnings.empty());
   EXPECT_NE(plan.warnings.back().find("'head'"), std::string::npos) << plan.warnings.back();
+}
+
+// A weight whose first axis has fewer places than there are replicas.
+Graph narrow(std::int64_t n) {
+  Builder b;
+  b.graph.name = "narrow";
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, 40}});
+  b.graph.outputs = {gemm(b, b.node("Relu", {gemm(b, x, "first", 40, 3, false)}), "second", 3, 8)};
+  return b.graph;
+}
+
+// Its gradient is summed into parts along another axis: it is whole on no device, and the devices share a program.
+TEST(Parallel, GradientsAreSummedIntoPartsOfAnyAxis) {
+  const CompileOptions o = shared_by(4, "zero=1");
+  const Plan plan = plan_of(narrow, o);
+  EXPECT_TRUE(split_of(plan).contains("first:1")) << text_of_plan(plan, true);
+  EXPECT_FALSE(kinds_of(plan).contains("all_reduce")) << text_of_plan(plan, true);
+  EXPECT_EQ(plan.programs.size(), 1U);
+  expect_close(train(narrow, o, 4, 0.1), train(narrow, options_for(8, {1}), 4, 0.1));
 }
 
 // Each replica's part of a layer is shared out over the replicas.

@@ -103,8 +103,7 @@ CompileOptions random_options(Random& random, const Layers& model) {
       for (const int groups : {2, 3})
         if (devices % groups == 0) o.placement = stages(random, model, groups, devices / groups, o.batch);
   }
-  // a norm of all stages' gradients is not there yet
-  if (o.mode == PlanMode::training && !o.placement && random.one_in(4)) o.optimizer.clip_norm = 1;
+  if (o.mode == PlanMode::training && random.one_in(4)) o.optimizer.clip_norm = 1;
   return o;
 }
 

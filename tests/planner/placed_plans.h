@@ -1,0 +1,48 @@
+// Plans of small models on CPU devices that share the work, and what is asked of them.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/place/parallel.h"
+#include "tests/planner/small_models.h"
+
+namespace tandem::small_models {
+
+inline Plan plan_of(Graph (*model)(std::int64_t), const CompileOptions& o) {
+  const Backend* backends[] = {&cpu_backend()};
+  return compile(model, o, backends);
+}
+
+inline CompileOptions shared_by(std::size_t devices, const char* parallel, std::vector<Parallelism::Split> splits = {}) {
+  CompileOptions o = options_for(8, std::vector<double>(devices, 1));
+  o.parallel = parse_parallelism(parallel);
+  o.parallel.splits = std::move(splits);
+  return o;
+}
+
+// Parameters of which a device has a part, with the axis of each cut and in how many runs: "q:1", "q:1:0", "qkv:1/3".
+inline std::set<std::string> split_of(const Plan& plan) {
+  std::set<std::string> names;
+  for (const PlanParameter& p : plan.parameters)
+    for (const ProgramPart& part : p.parts) {
+      if (p.role != ValueRole::plain || part.is_whole()) continue;
+      std::string name = p.name;
+      for (const ProgramRange& range : part.ranges) name += concat(':', range.axis, range.outer > 1 ? concat('/', range.outer) : "");
+      names.insert(std::move(name));
+    }
+  return names;
+}
+
+// The plan is refused as a mistake of who asks, with this among other words.
+inline void expect_refused(Graph (*model)(std::int64_t), const CompileOptions& o, const std::string& message) {
+  try {
+    plan_of(model, o);
+    ADD_FAILURE() << "taken, expected: " << message;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find(message), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace tandem::small_models
