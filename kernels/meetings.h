@@ -13,8 +13,11 @@ class Meetings {
  public:
   // Of ranks `first` to `first + count - 1`.
   Meetings(int first, int count, double timeout_seconds) : first_(first), count_(count), timeout_(timeout_seconds) {}
-  void add(const ExchangeSpec& exchange);  // before steps run; a channel that is there stays
-  // As CollectiveGroup::meet(), of an exchange that was added.
+  // Which members of an exchange are of this process, in the members' order: they are numbered so in its meeting.
+  std::vector<std::size_t> here(const ExchangeSpec& exchange) const;
+  // That of the exchange's channel; made once, before steps run.
+  Meeting& of(const ExchangeSpec& exchange);
+  // As CollectiveGroup::meet(), of an exchange whose meeting was made.
   void meet(int channel, int rank);
   void abort(const std::string& reason);
 

@@ -10,12 +10,6 @@
 namespace tandem {
 namespace {
 
-std::vector<int> ranks_of(const ExchangeSpec& spec, std::span<const std::size_t> members) {
-  std::vector<int> ranks;
-  for (const std::size_t m : members) ranks.push_back(spec.members[m]);
-  return ranks;
-}
-
 // Every member waits until all of its process have come, moves what is its own to move, and waits until all have.
 class MemberKernel final : public Kernel {
  public:
@@ -168,20 +162,14 @@ std::string text(const ExchangeSpec& spec) {
 
 }  // namespace
 
-Channel::Channel(const ExchangeSpec& s, std::vector<std::size_t> members_here, double timeout_seconds)
-    : spec(s),
-      here(std::move(members_here)),
-      gives(s.members.size()),
-      gets(s.members.size()),
-      meeting(ranks_of(s, here), timeout_seconds, name_of(s.kind)) {}
+Channel::Channel(const ExchangeSpec& s, std::vector<std::size_t> members_here, Meeting& of_them)
+    : spec(s), here(std::move(members_here)), gives(s.members.size()), gets(s.members.size()), meeting(of_them) {}
 
 std::unique_ptr<Kernel> Channels::make(const ExchangeSpec& spec, int rank) {
-  std::vector<std::size_t> here, there;
-  for (std::size_t m = 0; m < spec.members.size(); ++m) {
-    const int r = spec.members[m];
-    const bool is_here = r >= here_.first && r < here_.first + here_.count;
-    (is_here ? here : there).push_back(m);
-  }
+  const std::vector<std::size_t> here = meetings_.here(spec);
+  std::vector<std::size_t> there;
+  for (std::size_t m = 0; m < spec.members.size(); ++m)
+    if (!std::binary_search(here.begin(), here.end(), m)) there.push_back(m);
   const auto self = std::find_if(here.begin(), here.end(), [&](std::size_t m) { return spec.members[m] == rank; });
   const bool unknown = !here_.world && !there.empty();
   if (self == here.end() || unknown)
@@ -190,22 +178,12 @@ std::unique_ptr<Kernel> Channels::make(const ExchangeSpec& spec, int rank) {
   std::erase_if(there, [&](std::size_t m) { return !meet(spec, *self, m); });
   const std::scoped_lock hold(lock_);
   auto& channel = channels_[spec.channel];
-  if (!channel) {
-    channel = std::make_unique<Channel>(spec, here, here_.timeout_seconds);
-    if (aborted_) channel->meeting.abort(reason_);
-  }
+  if (!channel) channel = std::make_unique<Channel>(spec, here, meetings_.of(spec));
   if (channel->spec != spec) fail(ExitCode::communication, "rank ", rank, " makes ", text(spec), ", another rank ", text(channel->spec));
   std::vector<LineEnd> ends;
   for (const std::size_t m : there) ends.push_back({spec.members[m], spec.stream(m)});
   Links links = here_.world ? here_.world->links({rank, spec.stream(*self)}, ends) : Links();
   return std::make_unique<MemberKernel>(*channel, *self, there, std::move(links));
-}
-
-void Channels::abort(const std::string& reason) {
-  const std::scoped_lock hold(lock_);
-  if (!aborted_) reason_ = reason;  // the first is the cause
-  aborted_ = true;
-  for (const auto& [number, channel] : channels_) channel->meeting.abort(reason_);
 }
 
 }  // namespace tandem

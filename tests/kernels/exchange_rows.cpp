@@ -1,7 +1,11 @@
 #include "tests/kernels/exchange_rows.h"
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 namespace tandem::test {
 namespace {
@@ -26,6 +30,25 @@ void PrintTo(const ExchangeRow& row, std::ostream* out) { *out << row.name; }
 std::vector<std::byte*> operand(Values& values) {
   if (values.empty()) return {};
   return {reinterpret_cast<std::byte*>(values.data())};
+}
+
+void expect_values(CollectiveGroup& group, const ExchangeRow& row, int runs, const std::function<void(Kernel&)>& run) {
+  std::vector<Values> gives = row.gives, gets(row.gets.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t m = 0; m < row.spec.members.size(); ++m)
+    threads.emplace_back([&, m] {
+      const auto kernel = group.make(row.spec, row.spec.members[m]);
+      gets[m].resize(row.gets[m].size());
+      kernel->bind(operand(gives[m]), operand(gets[m]), nullptr);
+      for (int r = 0; r < runs; ++r) {
+        std::ranges::fill(gets[m], -1.0F);
+        if (is_in_place(row.spec.kind)) std::ranges::copy(row.gives[m], gets[m].begin());
+        run(*kernel);
+        EXPECT_EQ(gets[m], row.gets[m]) << "member " << m << ", run " << r;
+        for (float& v : gives[m]) v = -2;  // what is given may be overwritten behind the exchange
+        std::ranges::copy(row.gives[m], gives[m].begin());
+      }
+    });
 }
 
 const std::vector<ExchangeRow>& exchange_rows() {

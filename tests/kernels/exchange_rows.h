@@ -1,5 +1,6 @@
 // Every kind of exchange, with what its members give and get: for each group that offers exchanges.
 #pragma once
+#include <functional>
 #include <ostream>
 #include <span>
 #include <vector>
@@ -22,5 +23,7 @@ inline constexpr int exchange_ranks = 5;
 const std::vector<ExchangeRow>& exchange_rows();
 // The buffer as bind() takes it.
 std::vector<std::byte*> operand(Values& values);
+// Members in threads of their own take part `runs` times, each time by `run`, and each gets its values.
+void expect_values(CollectiveGroup& group, const ExchangeRow& row, int runs, const std::function<void(Kernel&)>& run);
 
 }  // namespace tandem::test

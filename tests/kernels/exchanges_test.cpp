@@ -17,28 +17,7 @@ constexpr int rounds = 20;
 
 // Members run it in threads of their own, again and again; the other ranks have no part in it.
 TEST_P(Exchanges, GivesEachMemberItsValues) {
-  const ExchangeRow& row = GetParam();
-  const auto group = in_process_group(exchange_ranks, 30);
-  std::vector<Values> gives = row.gives, gets(row.gets.size());
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  for (std::size_t m = 0; m < row.spec.members.size(); ++m) {
-    gets[m].assign(row.gets[m].size(), -1);
-    kernels.push_back(group->make(row.spec, row.spec.members[m]));
-    kernels.back()->bind(operand(gives[m]), operand(gets[m]), nullptr);
-  }
-  std::vector<std::thread> threads;
-  for (std::size_t m = 0; m < kernels.size(); ++m)
-    threads.emplace_back([&, m] {
-      for (int round = 0; round < rounds; ++round) {
-        std::fill(gets[m].begin(), gets[m].end(), -1.0F);
-        if (is_in_place(row.spec.kind)) gets[m] = row.gives[m];  // in place
-        kernels[m]->run({});
-        EXPECT_EQ(gets[m], row.gets[m]) << "member " << m << ", round " << round;
-        for (float& v : gives[m]) v = -2;  // what is given may be overwritten behind the exchange
-        gives[m] = row.gives[m];
-      }
-    });
-  for (std::thread& t : threads) t.join();
+  expect_values(*in_process_group(exchange_ranks, 30), GetParam(), rounds, [](Kernel& kernel) { kernel.run({}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Exchanges, testing::ValuesIn(exchange_rows()), [](const auto& info) { return info.param.name; });

@@ -185,7 +185,7 @@ class FakeGroup final : public CollectiveGroup {
         group_(std::move(group)),
         meetings_(spec.first_rank, static_cast<int>(spec.devices.size()), backend.timeout_seconds) {}
   std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override {
-    meetings_.add(spec);
+    meetings_.of(spec);
     return std::make_unique<SumKernel>(group_->make(spec, rank), backend_.sums_under_way);
   }
   void abort(const std::string& reason) override {

@@ -12,20 +12,20 @@
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/native/describe.h"
 #include "kernels/exchange_rounds.h"
-#include "kernels/meeting.h"
+#include "kernels/meetings.h"
 
 namespace tandem::cuda {
 namespace {
 
 // What the members of an exchange share. Events are made on the GPU that all of them use.
 struct Channel {
-  Channel(const ExchangeSpec& s, double timeout_seconds)
+  Channel(const ExchangeSpec& s, Meeting& all)
       : spec(s),
         gives(s.members.size()),
         gets(s.members.size()),
         ready(s.members.size()),
         done(s.members.size()),
-        meeting(s.members, timeout_seconds, name_of(s.kind)) {
+        meeting(all) {
     for (auto* events : {&ready, &done})
       for (cudaEvent_t& e : *events) check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "create an event");
   }
@@ -38,7 +38,7 @@ struct Channel {
   const ExchangeSpec spec;
   std::vector<std::byte*> gives, gets;  // by member
   std::vector<cudaEvent_t> ready, done;
-  Meeting meeting;
+  Meeting& meeting;
 };
 
 // Every member's stream waits until all have come, moves what is its own to move, and waits until all have.
@@ -107,7 +107,7 @@ class LocalExchange final : public Kernel {
 
 class LocalGroup final : public CollectiveGroup {
  public:
-  explicit LocalGroup(double timeout_seconds) : timeout_(timeout_seconds) {}
+  LocalGroup(int ranks, double timeout_seconds) : meetings_(0, ranks, timeout_seconds) {}
 
   std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override {
     const auto self = std::find(spec.members.begin(), spec.members.end(), rank);
@@ -117,34 +117,23 @@ class LocalGroup final : public CollectiveGroup {
     if (fault.empty() && channel && channel->spec != spec) fault = "ranks make different exchanges of one channel";
     if (!fault.empty())
       fail(ExitCode::communication, name_of(spec.kind), " among ", spec.members.size(), " logical devices: ", fault);
-    if (!channel) {
-      channel = std::make_unique<Channel>(spec, timeout_);
-      if (aborted_) channel->meeting.abort(reason_);
-    }
+    if (!channel) channel = std::make_unique<Channel>(spec, meetings_.of(spec));
     return std::make_unique<LocalExchange>(*channel, static_cast<std::size_t>(self - spec.members.begin()));
   }
 
-  void abort(const std::string& reason) override {
-    const std::scoped_lock hold(lock_);
-    if (!aborted_) reason_ = reason;  // the first is the cause
-    aborted_ = true;
-    for (const auto& [number, channel] : channels_)
-      if (channel) channel->meeting.abort(reason_);
-  }
+  void abort(const std::string& reason) override { meetings_.abort(reason); }
 
  private:
-  const double timeout_;
+  Meetings meetings_;
   std::mutex lock_;  // not taken while steps run
   std::map<int, std::unique_ptr<Channel>> channels_;
-  bool aborted_ = false;
-  std::string reason_;
 };
 
 }  // namespace
 
 std::unique_ptr<CollectiveGroup> local_group(int ranks, double timeout_seconds) {
   if (ranks > max_local_ranks) fail(ExitCode::device, ranks, " logical devices on one GPU, expected ", max_local_ranks, " at most");
-  return std::make_unique<LocalGroup>(timeout_seconds);
+  return std::make_unique<LocalGroup>(ranks, timeout_seconds);
 }
 
 }  // namespace tandem::cuda

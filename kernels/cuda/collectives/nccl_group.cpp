@@ -154,7 +154,7 @@ std::unique_ptr<Kernel> NcclGroup::make(const ExchangeSpec& spec, int rank) {
   const auto self = std::ranges::find(spec.members, rank);
   if (local < 0 || local >= static_cast<int>(ranks_.size()) || self == spec.members.end())
     fail(ExitCode::communication, name_of(spec.kind), ": rank ", rank, " is no member of this process");
-  meetings_.add(spec);
+  meetings_.of(spec);
   const std::size_t communicator = communicator_of(spec);
   if (communicator == communicators_.size())
     fail(ExitCode::communication, name_of(spec.kind), " among ", spec.members.size(), " GPUs that are not connected");

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "tests/cuda/nccl/stand_in.h"
 #include "tests/kernels/exchange_rows.h"
 
@@ -16,20 +14,10 @@ using namespace test;
 class LocalExchanges : public testing::TestWithParam<ExchangeRow> {};
 
 TEST_P(LocalExchanges, GiveEachMemberItsValues) {
-  const ExchangeRow& row = GetParam();
-  const auto group = local_group(exchange_ranks, 30);
-  std::vector<Values> gives = row.gives, gets(row.gets.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t m = 0; m < row.spec.members.size(); ++m)
-    threads.emplace_back([&, m] {
-      CUstream_st stream;
-      const auto kernel = group->make(row.spec, row.spec.members[m]);
-      gets[m].assign(row.gets[m].size(), -1.0F);
-      if (is_in_place(row.spec.kind)) gets[m] = row.gives[m];
-      kernel->bind(operand(gives[m]), operand(gets[m]), nullptr);
-      kernel->run({&stream});
-      EXPECT_EQ(gets[m], row.gets[m]) << "member " << m;
-    });
+  expect_values(*local_group(exchange_ranks, 30), GetParam(), 3, [](Kernel& kernel) {
+    CUstream_st stream;
+    kernel.run({&stream});
+  });
 }
 INSTANTIATE_TEST_SUITE_P(Rows, LocalExchanges, testing::ValuesIn(exchange_rows()), [](const auto& info) { return info.param.name; });
 

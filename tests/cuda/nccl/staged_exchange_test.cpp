@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "kernels/mixed_group.h"
 #include "tests/cuda/nccl/stand_in.h"
 #include "tests/kernels/exchange_rows.h"
@@ -39,27 +37,15 @@ class SomeBackend final : public Backend {
 class StagedExchanges : public testing::TestWithParam<ExchangeRow> {};
 
 TEST_P(StagedExchanges, GiveEachMemberItsValues) {
-  const ExchangeRow& row = GetParam();
   const SomeBackend gpu(true), host(false);
   std::vector<const Backend*> backends;
   for (int r = 0; r < exchange_ranks; ++r) backends.push_back(r % 2 == 0 ? &gpu : &host);
   const auto group = mixed_group({.devices = std::vector<int>(exchange_ranks, 0), .timeout_seconds = 30}, backends);
   EXPECT_FALSE(group->captures());
-  std::vector<Values> gives = row.gives, gets(row.gets.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t m = 0; m < row.spec.members.size(); ++m)
-    threads.emplace_back([&, m] {
-      CUstream_st stream;
-      const auto kernel = group->make(row.spec, row.spec.members[m]);
-      gets[m].resize(row.gets[m].size());
-      kernel->bind(operand(gives[m]), operand(gets[m]), nullptr);
-      for (int run = 0; run < 3; ++run) {
-        std::ranges::fill(gets[m], -1.0F);
-        if (is_in_place(row.spec.kind)) gets[m] = row.gives[m];
-        kernel->run({&stream});
-        EXPECT_EQ(gets[m], row.gets[m]) << "member " << m << ", run " << run;
-      }
-    });
+  expect_values(*group, GetParam(), 3, [](Kernel& kernel) {
+    CUstream_st stream;
+    kernel.run({&stream});
+  });
 }
 INSTANTIATE_TEST_SUITE_P(Rows, StagedExchanges, testing::ValuesIn(exchange_rows()), [](const auto& info) { return info.param.name; });
 
