@@ -25,7 +25,7 @@
 namespace tandem {
 namespace {
 
-// Numbers that return are those of other machines: what one machine shares out are the different ones.
+// A device number that occurs twice belongs to two machines: each machine shares out the numbers that differ.
 int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
   std::set<std::pair<int, int>> different;
   for (const DeviceSpec& d : devices) different.insert({d.id.index, d.logical});

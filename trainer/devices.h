@@ -38,8 +38,7 @@ struct DeviceChoice {
 // `asked` is empty or "all" (all GPUs; where there is none cpu), a number N (the first N GPUs; where there is none N CPU devices), or a
 // list. Several `processes` take one device each where it is open how many there are: with nothing said, or cpu or cuda without a number.
 // `named`: lists of devices that are needed, too, where nothing is said: the first GPU, or cpu, and these. Fails (usage) where there are
-// too
-// few GPUs.
+// too few GPUs.
 DeviceChoice chosen_devices(std::string_view asked, int processes, const std::function<Gpus()>& gpus,
                             const std::vector<std::string>& named = {});
 

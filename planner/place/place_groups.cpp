@@ -44,9 +44,8 @@ class Groups {
   }
 
   // A node that nobody has placed works where others of the same ONNX node do, as those of its backward pass; else where a parameter is
-  // that
-  // somebody has placed; else where the last of its operands is made; one that only parameters, labels and constants go into, where it is
-  // first read.
+  // that somebody has placed; else where the last of its operands is made; one that only parameters, labels and constants go into, where it
+  // is first read.
   void find_nodes() {
     groups_.assign(graph_.nodes.size(), request_.groups.size() == 1 ? 0 : open);
     if (request_.groups.size() == 1) return;

@@ -36,6 +36,16 @@ std::int64_t lines_before(const std::string& text, std::string_view start) {
   return std::find_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(start); }) - lines.begin();
 }
 
+// Two features, three classes.
+std::string linear_model() {
+  return test::Model()
+      .input("x", "N,2")
+      .add(test::filled_tensor("w", {2, 3}))
+      .add(test::node("MatMul", {"x", "w"}, {"y"}))
+      .output("y")
+      .bytes();
+}
+
 TEST(Opening, HasSixLinesAndSaysWhereTheRestIs) {
   const TemporaryFolder folder;
   const Outcome o = run_tandem(words("train " + digits + "--run-dir TMP/run --output TMP/o.onnx", folder.text()));
@@ -57,12 +67,7 @@ TEST(EpochLines, ShowTheMetricsThatWereAskedFor) {
   const std::string epoch = lines.at(static_cast<std::size_t>(lines_before(o.err, "epoch 1")));
   EXPECT_NE(epoch.find("val_f1 "), std::string::npos) << epoch;
   EXPECT_NE(epoch.find("val_top5 "), std::string::npos) << epoch;
-  folder.write("m.onnx", test::Model()
-                             .input("x", "N,2")
-                             .add(test::filled_tensor("w", {2, 3}))
-                             .add(test::node("MatMul", {"x", "w"}, {"y"}))
-                             .output("y")
-                             .bytes());
+  folder.write("m.onnx", linear_model());
   folder.write("t.csv", "a,b,label\n1,2,0\n3,4,1\n5,6,2\n");
   const Outcome none =
       run_tandem(words("train TMP/m.onnx --data csv:TMP/t.csv --no-autotune --metrics f1 --output TMP/o.onnx", folder.text()));
@@ -144,12 +149,7 @@ TEST(Probabilities, AreReadByTheValues) {
 
 TEST(Config, IsReadFromAnotherFolder) {
   const TemporaryFolder folder;
-  folder.write("m.onnx", test::Model()
-                             .input("x", "N,2")
-                             .add(test::filled_tensor("w", {2, 3}))
-                             .add(test::node("MatMul", {"x", "w"}, {"y"}))
-                             .output("y")
-                             .bytes());
+  folder.write("m.onnx", linear_model());
   std::string table = "a,b,label\n";
   for (int i = 0; i < 24; ++i) table += concat(i, ',', -i, ',', i % 3, '\n');
   folder.write("t.csv", table);
