@@ -191,6 +191,7 @@ std::string json_of(const Plan& plan) {
       {"batch", plan.batch},
       {"loss", plan.loss},
       {"optimizer", plan.optimizer},
+      {"recompute", plan.recompute},
       {"precision", name_of(plan.precision)},
       {"seconds", plan.seconds},
       {"options", Object{{"threads", plan.options.threads},

@@ -173,6 +173,7 @@ Plan read(const file::Plan& in) {
   plan.batch = in.batch();
   plan.loss = in.loss();
   plan.optimizer = in.optimizer();
+  plan.recompute = in.recompute();
   plan.precision = read_enum(in.precision(), Precision::fp8, "precision");
   plan.options.threads = in.options().threads();
   plan.options.deterministic = in.options().deterministic();
