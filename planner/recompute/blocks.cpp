@@ -246,12 +246,15 @@ class Ways {
   std::set<BufferId> inside_, held_;  // held: enters the next block and is read backward
 };
 
-// The backward pass of a block begins with the first step that reads what it has for itself, and ends where that of the block before begins.
+// The backward pass of a block begins with the first step that reads what it alone reads forward, and ends where that of the block before
+// begins.
 void find_backward(const Activations& a, std::vector<Block>& blocks) {
   int begin = a.steps();
   std::vector<int> begins;
   for (const Block& block : blocks) {
-    for (const BufferId b : block.inside) begin = std::min(begin, a.of(b).first_backward);
+    for (const auto* list : {&block.inside, &block.entering})
+      for (const BufferId b : *list)
+        if (a.of(b).droppable() && a.of(b).last_forward < block.end) begin = std::min(begin, a.of(b).first_backward);
     begins.push_back(begin);
   }
   begins.back() = a.turn();

@@ -10,7 +10,7 @@ namespace tandem {
 
 struct Block {
   int begin = 0, end = 0;                    // steps of the forward pass
-  int backward_begin = 0, backward_end = 0;  // of the backward pass: from the first that reads what the block has for itself
+  int backward_begin = 0, backward_end = 0;  // of the backward pass
   std::vector<BufferId> crossing;  // what steps before make and steps from here on read; all of it can be computed again
   std::vector<BufferId> entering;  // that of it which the block before makes
   std::vector<BufferId> inside;    // what the backward pass reads and no later block does
