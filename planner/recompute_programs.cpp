@@ -62,6 +62,10 @@ Recomputed within_budget(const ProgramToRecompute& p, const CompileOptions& o) {
 std::string recompute_programs(std::span<const ProgramToRecompute> programs, const CompileOptions& o) {
   const bool budget = o.memory.budget && (o.memory.budget->share || !o.memory.budget->bytes.empty());
   if (!budget && o.memory.recompute.empty()) return "";
+  for (const ProgramToRecompute& p : programs)
+    if (std::ranges::any_of(p.program->steps, [](const Step& s) { return s.chunk > 0; }))
+      fail(ExitCode::usage, option(budget ? "memory_budget" : "recompute"), ": device ", o.devices[p.device].id,
+           " works on several stages, of which none can be computed again: expected one stage a device");
   Named named(o);
   std::vector<Recomputed> all;
   for (const ProgramToRecompute& p : programs)

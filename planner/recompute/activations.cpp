@@ -15,12 +15,22 @@ Activations::Activations(const LoweredGraph& program, std::span<const std::size_
     root_[b] = root_of(program.buffers, b);
     of_[b].bytes = program.buffers[b].bytes;
   }
-  for (const Step& step : program.steps) updates_.push_back(is_update(program, step));
+  for (const Step& step : program.steps) updates_.push_back(is_update(program, step) || step.phase == Phase::update);
   find_makers();
-  find_turn(losses);
+  if (program.steps.empty() || program.steps.back().phase == Phase::forward)
+    find_turn(losses);
+  else
+    turn_ = forward_end_ = static_cast<int>(
+        std::ranges::find_if(program.steps, [](const Step& s) { return s.phase > Phase::forward; }) - program.steps.begin());
   find_readers();
   find_needed();
   count_others();
+}
+
+int Activations::backward_end() const {
+  int end = steps();
+  while (end > turn_ && updates_[at(end - 1)]) --end;
+  return end;
 }
 
 void Activations::find_makers() {
@@ -63,7 +73,7 @@ void Activations::find_readers() {
   std::vector<bool> given(of_.size());
   for (const BufferId out : program_.outputs) given[at(root_[out].index)] = true;
   const auto repeats = [&](const Step& s) {
-    return s.as<LaunchStep>() && std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) {
+    return s.as<LaunchStep>() && s.phase == Phase::forward && std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) {
              return !o.present() || (once_[root_[o]] && !given[at(root_[o].index)]);
            });
   };

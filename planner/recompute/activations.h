@@ -1,5 +1,5 @@
 // What the forward pass of a program makes for its backward pass, and which steps could make it again. Steps stand in the order in which
-// they are issued, updates last; no memory is shared yet.
+// they are issued, or in that of their phases, updates last; no memory is shared yet.
 #pragma once
 #include <span>
 #include <vector>
@@ -21,8 +21,8 @@ struct Activation {
 
 class Activations {
  public:
-  // `losses`: which of the program's outputs are the loss. The backward pass begins at the latest behind the step that writes it: where
-  // most bytes are kept from steps before to steps behind.
+  // `losses`: which of the program's outputs are the loss. The backward pass begins where its phase does, if steps have phases. Else it begins
+  // where most bytes are kept from steps before to steps behind, at the latest behind the step that writes the loss.
   Activations(const LoweredGraph& program, std::span<const std::size_t> losses);
 
   const LoweredGraph& program() const { return program_; }
@@ -33,7 +33,8 @@ class Activations {
   const Activation& of(BufferId root) const { return of_[root]; }
   std::span<const BufferId> made_by(int s) const { return made_[at(s)]; }   // what can be computed again, by a step of the forward pass
   std::span<const BufferId> read_by(int s) const { return read_[at(s)]; }   // the same, by any step but updates
-  bool updates(int s) const { return updates_[at(s)]; }                  // the step writes parameters or states alone
+  bool updates(int s) const { return updates_[at(s)]; }  // the step writes parameters or states alone, or is of phase update
+  int backward_end() const;                              // behind the last step that does not
   // Bytes of scratch that live while the step runs, without what can be computed again.
   std::int64_t others(int s) const { return others_[at(s)]; }
   std::int64_t others_before(int s) const { return others_before_[at(s)]; }  // that live when it begins

@@ -249,7 +249,7 @@ class Ways {
 // The backward pass of a block begins with the first step that reads what it alone reads forward, and ends where that of the block before
 // begins.
 void find_backward(const Activations& a, std::vector<Block>& blocks) {
-  int begin = a.steps();
+  int begin = a.backward_end();
   std::vector<int> begins;
   for (const Block& block : blocks) {
     for (const auto* list : {&block.inside, &block.entering})

@@ -18,6 +18,14 @@ std::string percent(double share) {
   return text;
 }
 
+// Seconds of a step, of one with micro-batches of what is done for each.
+double seconds_of(const LoweredGraph& program) {
+  double seconds = 0;
+  for (const Step& s : program.steps)
+    if (is_of_micro_batch(s.phase)) seconds += s.seconds;
+  return seconds;
+}
+
 // Tries the chain's choice for one number of bytes after the other, until the plan keeps within its budget.
 class Search {
  public:
@@ -34,7 +42,7 @@ class Search {
 
   Recomputed run() {
     if (!best_.reached) {
-      const double seconds = activations_.program().seconds;
+      const double seconds = seconds_of(activations_.program());
       descend();
       best_.reached ? ascend() : take_fewest();
       best_.at_least = seconds > 0 && possible(scratch_) ? std::min(best_.share, chain_.seconds(scratch_) / seconds) : best_.share;
@@ -49,7 +57,7 @@ class Search {
   // Returns the bytes by which the budget is missed.
   std::int64_t attempt(const BlockChain& chain, std::int64_t bytes) {
     Recomputed now{.again = run_again(activations_, blocks_, chain.actions(bytes)), .activations = best_.activations};
-    const double seconds = activations_.program().seconds;
+    const double seconds = seconds_of(activations_.program());
     now.share = seconds > 0 ? now.again.seconds / seconds : 0;
     now.bytes = bytes_of_(now.again.program).all;
     now.reached = now.bytes <= budget_;
@@ -160,7 +168,7 @@ Recomputed recompute_named(const LoweredGraph& program, std::span<const std::siz
   }
   for (std::size_t i = blocks.size(); i-- > 0;) actions.push_back({ChainAction::What::backward, static_cast<int>(i)});
   Recomputed r{.again = run_again(activations, blocks, actions), .activations = activations.droppable_bytes()};
-  r.share = program.seconds > 0 ? r.again.seconds / program.seconds : 0;
+  if (const double seconds = seconds_of(program); seconds > 0) r.share = r.again.seconds / seconds;
   return r;
 }
 

@@ -15,6 +15,7 @@ class Rewriter {
     out_.program.in_place.clear();
     for (BufferId b{0}; b.index < std::ssize(there_); ++b.index) latest_.push_back(b);
     for (int s = 0; s < a.turn(); ++s) add(s, a.step(s));
+    next_ = a.turn();
     for (std::size_t i = 0; i < blocks.size(); ++i)
       for (int s = blocks[i].begin; s < blocks[i].end; ++s)
         for (const BufferId b : a.made_by(s)) block_of_[b] = static_cast<int>(i);
@@ -84,6 +85,7 @@ class Rewriter {
       for (const BufferId v : blocks_[at(b) + 1].entering)
         if (!a_.of(v).droppable()) there_[v] = {};
     for (int s = block.backward_begin; s < block.backward_end; ++s) {
+      next_ = s;
       std::vector<BufferId> wanted;
       for (const BufferId v : a_.read_by(s))
         if (block_of_.at(v) <= b) wanted.push_back(v);
@@ -92,6 +94,7 @@ class Rewriter {
       if (!a_.updates(s)) use_latest(step);
       add(s, std::move(step));
     }
+    next_ = std::min(block.backward_end, a_.backward_end() - 1);
   }
 
   // Runs the steps again that make these, and what they read, as far as it is not there.
@@ -114,6 +117,8 @@ class Rewriter {
   void repeat(int s) {
     Step step = a_.step(s);
     use_latest(step);
+    step.phase = a_.step(next_).phase;
+    step.chunk = a_.step(next_).chunk;
     for (BufferId& out : step.outputs) {
       if (!out.present()) continue;
       const BufferId root = a_.root(out);
@@ -184,6 +189,7 @@ class Rewriter {
   There latest_;                         // by root: where it was made last
   std::map<BufferId, int> block_of_;     // in which it is made
   std::map<std::pair<BufferId, BufferId>, BufferId> views_;  // by view and memory
+  int next_ = 0;  // step of the backward pass that comes next
   int dropped_ = 0;
 };
 

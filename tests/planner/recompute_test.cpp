@@ -168,6 +168,34 @@ TEST(RecomputeChoice, NoSetOfEightBlocksIsBetter) {
   }
 }
 
+// Micro-batches hold what is kept in slots; what runs again is of their backward phase.
+TEST(RecomputeInMicroBatches, SameBitsInFewerBytes) {
+  for (const int stages : {1, 2}) {
+    SCOPED_TRACE(stages);
+    CompileOptions o = options_for(32, std::vector<double>(at(stages), 1));
+    o.parallel.micro_batches = 4;
+    if (stages == 2) {
+      o.placement = PlacementRequest{};
+      for (int s = 0; s < 2; ++s) o.placement->groups.push_back({.name = concat("stage ", s), .axes = {{"data", {1}, true}}, .devices = {s}});
+      o.placement->nodes = {{"Conv19", 1}};
+      o.placement->values["x"] = {Part{}};
+    }
+    const Trained without = train(eight_blocks, o, 3, 0.05);
+    o.memory.budget = MemoryBudget{.share = 0.5};
+    const Trained with = train(eight_blocks, o, 3, 0.05);
+    expect_equal_training(with, without);
+    for (std::size_t d = 0; d < at(stages); ++d) {
+      EXPECT_EQ(with.allocated[d], planned(with.plan, d));
+      EXPECT_LT(planned(with.plan, d), planned(without.plan, d)) << with.plan.recompute;
+    }
+    const auto repeated = [](const Step& s) { return s.phase == Phase::backward && s.op() == "Conv"; };
+    EXPECT_TRUE(std::ranges::any_of(with.plan.program_of(0).steps, repeated));
+    o.memory.budget.reset();
+    o.memory.recompute = {"*"};
+    expect_equal_training(train(eight_blocks, o, 3, 0.05), without);
+  }
+}
+
 std::string refusal(const CompileOptions& o) {
   const Backend* const backends[] = {&cpu_backend()};
   try {
