@@ -21,8 +21,8 @@ struct Activation {
 
 class Activations {
  public:
-  // `losses`: which of the program's outputs are the loss. The backward pass begins where its phase does, if steps have phases. Else it begins
-  // where most bytes are kept from steps before to steps behind, at the latest behind the step that writes the loss.
+  // `losses`: which of the program's outputs are the loss. Where steps have phases, the backward pass begins with that phase. Else it
+  // begins where most bytes are kept from steps before to steps behind, at the latest behind the step that writes the loss.
   Activations(const LoweredGraph& program, std::span<const std::size_t> losses);
 
   const LoweredGraph& program() const { return program_; }

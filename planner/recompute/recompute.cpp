@@ -151,12 +151,14 @@ std::string to_string(const MemoryBudget& budget) {
 }
 
 std::string to_string(const Recomputed& r) {
-  std::string text = concat(r.again.steps, r.again.steps == 1 ? " step runs again, " : " steps run again, ", percent(r.share), " more time");
+  std::string text =
+      concat(r.again.steps, r.again.steps == 1 ? " step runs again, " : " steps run again, ", percent(r.share), " more time");
   if (r.at_least > 0) text += concat(", at least ", percent(r.at_least));
   return concat(text, "; ", text_of_bytes(r.again.kept), " of ", text_of_bytes(r.activations), " of activations are kept");
 }
 
-Recomputed recompute_named(const LoweredGraph& program, std::span<const std::size_t> losses, const std::function<bool(const Step&)>& named) {
+Recomputed recompute_named(const LoweredGraph& program, std::span<const std::size_t> losses,
+                           const std::function<bool(const Step&)>& named) {
   const Activations activations(program, losses);
   const auto is_named = [&](BufferId b) { return named(activations.step(activations.of(b).maker)); };
   std::vector<Block> blocks = blocks_of(activations, {.most = 16, .through = is_named});
@@ -172,7 +174,8 @@ Recomputed recompute_named(const LoweredGraph& program, std::span<const std::siz
   return r;
 }
 
-Recomputed recompute_within(const LoweredGraph& program, std::span<const std::size_t> losses, std::int64_t budget, const BytesOf& bytes_of) {
+Recomputed recompute_within(const LoweredGraph& program, std::span<const std::size_t> losses, std::int64_t budget,
+                            const BytesOf& bytes_of) {
   return Search(program, losses, budget, bytes_of).run();
 }
 

@@ -33,7 +33,8 @@ Replay replay(const std::vector<ChainBlock>& blocks, const Actions& actions) {
     const ChainAction& a = actions[i];
     const ChainBlock& block = blocks[at(a.block)];
     const auto runs = [&](int b) {
-      const auto last = std::find_if(actions.begin() + static_cast<std::ptrdiff_t>(i), actions.end(), [](const ChainAction& x) { return x.what == What::backward; });
+      const auto last = std::find_if(actions.begin() + static_cast<std::ptrdiff_t>(i), actions.end(),
+                                     [](const ChainAction& x) { return x.what == What::backward; });
       needs(a.again ? blocks[at(b)].running + blocks[at(last->block)].gradients : blocks[at(b)].forward);
     };
     const bool alone = i + 1 < actions.size() && actions[i + 1].what == What::backward;
@@ -101,10 +102,16 @@ std::vector<ChainBlock> random_chain(unsigned seed, int count) {
   const auto below = [&](int n) { return static_cast<int>(g() % static_cast<unsigned>(n)); };
   std::vector<ChainBlock> blocks;
   for (int b = 0; b < count; ++b) {
-    ChainBlock block{.entering = b == 0 ? 0 : 1 + below(10), .advance = 1.0 + below(20), .forward = 5 + below(15), .running = 4 + below(12), .gradients = below(12), .ways = {}};
+    ChainBlock block{.entering = b == 0 ? 0 : 1 + below(10),
+                     .advance = 1.0 + below(20),
+                     .forward = 5 + below(15),
+                     .running = 4 + below(12),
+                     .gradients = below(12),
+                     .ways = {}};
     const std::int64_t all = block.entering + 10 + below(40), least = block.entering;
     block.ways = {{all, 0, block.advance, all + below(10)}, {least, block.advance + below(5), block.advance, all + below(10)}};
-    if (b % 3 == 0) block.ways.insert(block.ways.begin() + 1, KeptWay{(all + least) / 2, block.advance / 4, block.advance, all + below(10)});
+    if (b % 3 == 0)
+      block.ways.insert(block.ways.begin() + 1, KeptWay{(all + least) / 2, block.advance / 4, block.advance, all + below(10)});
     if (b > 1 && below(2) == 0) {
       block.skips.resize(at(b) - 1);
       block.skips[at(below(b - 1))] = below(9);
@@ -118,7 +125,8 @@ TEST(RecomputeChain, NoChoiceOfEightBlocksIsBetter) {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     const std::vector<ChainBlock> blocks = random_chain(seed, seed == 1 ? 8 : 7);
     std::vector<Replay> all;
-    for (const Actions& actions : all_choices(blocks, 0, static_cast<int>(blocks.size()) - 1, false)) all.push_back(replay(blocks, actions));
+    for (const Actions& actions : all_choices(blocks, 0, static_cast<int>(blocks.size()) - 1, false))
+      all.push_back(replay(blocks, actions));
     int possible = 0;
     for (std::int64_t bytes = 20; bytes <= 500; bytes += 12) {
       const BlockChain chain(blocks, bytes);  // a slot is a byte

@@ -14,7 +14,11 @@ using namespace small_models;
 Graph residual_blocks(std::int64_t n, int count) {
   Builder b;
   b.graph.name = "residual";
-  const Attributes conv{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
+  const Attributes conv{{"kernel_shape", Ints{3, 3}},
+                        {"strides", Ints{1, 1}},
+                        {"pads", Ints{1, 1, 1, 1}},
+                        {"dilations", Ints{1, 1}},
+                        {"group", std::int64_t{1}}};
   const auto filled = [&](const std::string& name, float value, bool trains) {
     const std::vector<float> values(8, value);
     return b.graph.add_parameter(name, {DType::float32, {8}}, Tensor::of<float>(Shape{8}, std::span<const float>(values)), trains);
@@ -24,8 +28,8 @@ Graph residual_blocks(std::int64_t n, int count) {
   for (int i = 0; i < count; ++i) {
     const std::string name = concat("block", i);
     ValueId y = b.node("Conv", {x, b.weight(name, {8, 8, 3, 3}, 0.1F)}, conv);
-    y = b.node("BatchNormalization", {y, filled(name + "/scale", 1, true), filled(name + "/shift", 0, true), filled(name + "/mean", 0, false),
-                                      filled(name + "/variance", 1, false)});
+    y = b.node("BatchNormalization", {y, filled(name + "/scale", 1, true), filled(name + "/shift", 0, true),
+                                      filled(name + "/mean", 0, false), filled(name + "/variance", 1, false)});
     y = b.node("Relu", {y});
     if (i % 2 == 1) y = b.node("Dropout", {y}, {{"ratio", 0.3F}});
     x = b.node("Add", {x, y});
@@ -176,7 +180,8 @@ TEST(RecomputeInMicroBatches, SameBitsInFewerBytes) {
     o.parallel.micro_batches = 4;
     if (stages == 2) {
       o.placement = PlacementRequest{};
-      for (int s = 0; s < 2; ++s) o.placement->groups.push_back({.name = concat("stage ", s), .axes = {{"data", {1}, true}}, .devices = {s}});
+      for (int s = 0; s < 2; ++s)
+        o.placement->groups.push_back({.name = concat("stage ", s), .axes = {{"data", {1}, true}}, .devices = {s}});
       o.placement->nodes = {{"Conv19", 1}};
       o.placement->values["x"] = {Part{}};
     }
@@ -219,7 +224,9 @@ TEST(RecomputeByName, WhatIsNamedIsNotKept) {
   expect_equal_training(whole, without);
   EXPECT_LT(planned(whole.plan), planned(with.plan)) << whole.plan.recompute;
   o.memory.recompute = {"Rleu3"};
-  EXPECT_TRUE(has(refusal(o), "option recompute 'Rleu3': no node of the forward pass has such a name, and no module, did you mean 'Relu3'?")) << refusal(o);
+  EXPECT_TRUE(
+      has(refusal(o), "option recompute 'Rleu3': no node of the forward pass has such a name, and no module, did you mean 'Relu3'?"))
+      << refusal(o);
 }
 
 TEST(RecomputeByName, ModulesName) {
@@ -241,7 +248,8 @@ TEST(MemoryBudget, Texts) {
 TEST(MemoryBudget, Refusals) {
   CompileOptions o = options_for(32, {1});
   o.memory.budget = MemoryBudget{.bytes = {1000}};
-  EXPECT_TRUE(has(refusal(o), "device cpu:0: option memory_budget asks for a plan of 1000 B, the smallest that was found takes ")) << refusal(o);
+  EXPECT_TRUE(has(refusal(o), "device cpu:0: option memory_budget asks for a plan of 1000 B, the smallest that was found takes "))
+      << refusal(o);
   o.memory.recompute = {"Relu*"};
   EXPECT_TRUE(has(refusal(o), "expected one of them")) << refusal(o);
   o.memory.recompute = {};
