@@ -332,9 +332,10 @@ std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis&
   return std::nullopt;
 }
 
-// All of it on the device at that position.
-Part all_on(std::size_t position, const MeshAxis& mesh) {
-  Part all = Part::split(0);
+// All of it on the device at that position. Parts of the first axis that has several elements lie apart in memory.
+Part all_on(std::size_t position, const Shape& shape, const MeshAxis& mesh) {
+  const auto several = std::ranges::find_if(shape.dims, [](std::int64_t dim) { return dim > 1; });
+  Part all = Part::split(several == shape.dims.end() ? 0 : static_cast<int>(several - shape.dims.begin()));
   all.sizes.assign(mesh.sizes.size(), 0);
   all.sizes[position] = 1;
   return all;
@@ -352,7 +353,7 @@ ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const Me
   for (const ValueId id : parameters) {
     const auto least = std::ranges::min_element(has);
     *least += elements(id);
-    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), mesh));
+    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), graph[id].type.shape, mesh));
   }
   return chosen;
 }
@@ -386,7 +387,7 @@ ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::si
   ChosenParts chosen;
   for (std::size_t i = 0; i < graph.values.size(); ++i)
     if (const Value& v = graph.values[i]; is_weight(v) && v.trainable && can_be_owned(v))
-      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, mesh));
+      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, v.type.shape, mesh));
   return chosen;
 }
 
