@@ -98,7 +98,7 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
   }
   if (const auto along = request.parameters_along; along && request.home) {
     chosen[*along] = parameters_at_home(graph, axes[*along], *request.home);
-  } else if (along) {
+  } else if (along && (c.options.mode == PlanMode::training || request.gather_again)) {
     const auto layers = request.layers_along;
     chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,
                                          c.options.optimizer);

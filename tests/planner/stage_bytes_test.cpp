@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "planner/plan/plan_file.h"
 #include "tests/planner/placed_plans.h"
 
 namespace tandem {
@@ -14,11 +15,11 @@ constexpr std::int64_t width = 512, tokens = 2, heads = 8, layers = 6;
 constexpr std::size_t devices = 4;
 
 // Layers of a transformer. Parameters have no values: none is read by a plan.
-Graph large(std::int64_t n) {
+Graph layers_of(std::int64_t n, bool trains) {
   Builder b;
   b.graph.name = "large";
   const auto weight = [&](const std::string& name, Shape shape) {
-    return b.graph.add_parameter(name, {DType::float32, std::move(shape)}, std::nullopt, true);
+    return b.graph.add_parameter(name, {DType::float32, std::move(shape)}, std::nullopt, trains);
   };
   const auto dense = [&](ValueId x, const std::string& name, std::int64_t in, std::int64_t out) {
     return b.node("Add", {b.node("MatMul", {x, weight(name, {in, out})}), weight(name + ".bias", {out})});
@@ -45,6 +46,9 @@ Graph large(std::int64_t n) {
   b.graph.outputs = {b.node("Gemm", {x, weight("head", {width, 5}), weight("head.bias", {5})})};
   return b.graph;
 }
+
+Graph large(std::int64_t n) { return layers_of(n, true); }
+Graph trained(std::int64_t n) { return layers_of(n, false); }
 
 struct Stage {
   const char *name, *parallel;
@@ -81,6 +85,21 @@ INSTANTIATE_TEST_SUITE_P(Rows, StageBytes,
                          testing::Values(Stage{"replicas", "data=4", 16, 0, 0}, Stage{"states", "zero=1", 4, 12, 1},
                                          Stage{"states_and_gradients", "zero=2", 4, 12, 1}, Stage{"all", "zero=3", 0, 16, 2}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Predictions gather a layer's parameters when it computes.
+TEST(StageBytes, OfPredictionsAreThoseOfPartsAndALayer) {
+  CompileOptions o = shared_by(devices, "zero=3");
+  o.batch = devices;
+  o.mode = PlanMode::inference;
+  const Plan plan = plan_of(trained, o);
+  std::int64_t parameters = 0, largest = 0;
+  for (const PlanParameter& p : plan.parameters) {
+    parameters += p.type.shape.elements();
+    largest = std::max(largest, p.type.shape.elements());
+  }
+  const std::int64_t part = parameters / static_cast<std::int64_t>(devices);
+  EXPECT_LT(plan.program_of(0).peak_bytes(), 4 * (part + 2 * largest)) << text_of_plan(plan, true);
+}
 
 }  // namespace
 }  // namespace tandem
