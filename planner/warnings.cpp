@@ -33,19 +33,21 @@ void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
 }
 
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
-  std::int64_t busy = 0, least = plan.batch;
+  const std::int64_t rows = plan.batch / plan.micro_batches;
+  std::int64_t busy = 0, least = rows;
   for (const PlanDevice& d : plan.devices)
     if (d.slice_size > 0) {
       ++busy;
       least = std::min(least, d.slice_size);
     }
-  if (busy < 2 || least == plan.batch || o.synchronize_batch_norm) return;
-  for (const DeviceProgram& d : plan.programs)
-    if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
-      list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
-                            "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
-      return;
-    }
+  const auto normalizes = [](const Step& s) { return s.op() == "BatchNormalizationTraining"; };
+  if (std::ranges::none_of(plan.programs, [&](const DeviceProgram& d) { return std::ranges::any_of(d.steps, normalizes); })) return;
+  if (plan.micro_batches > 1)
+    list.push_back(concat("BatchNormalization sees each micro-batch of ", rows, " samples by itself: ", plan.micro_batches,
+                          " of them do not train exactly as a batch of ", plan.batch));
+  if (busy < 2 || least == rows || o.synchronize_batch_norm) return;
+  list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", rows,
+                        "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
 }
 
 // "'bn1', 'bn2' and 3 more"

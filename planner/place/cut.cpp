@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "graph/place.h"
 #include "graph/updates.h"
@@ -45,7 +46,10 @@ class Cut {
     std::map<std::string, int> met;
     for (const Node& node : whole_.nodes) {
       if (is_exchange(node)) number_ = ++met[node.name];
+      const std::size_t first = to_.nodes.size();
       add(node);
+      for (std::size_t n = first; n < to_.nodes.size(); ++n)
+        std::tie(to_.nodes[n].phase, to_.nodes[n].chunk) = std::tie(node.phase, node.chunk);
     }
     for (const int i : outputs_on(whole_, device_)) {
       const GraphOutput& out = whole_.outputs[at(i)];

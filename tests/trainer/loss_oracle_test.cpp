@@ -192,7 +192,7 @@ Tensor labels_of(const Row& row, std::mt19937& random) {
 }
 
 // Writes what the row's loss gives on these devices.
-void compute(const Row& row, const std::string& devices, std::int64_t batch, const std::filesystem::path& file) {
+void compute(const Row& row, const std::string& devices, std::int64_t batch, std::int64_t parts, const std::filesystem::path& file) {
   std::mt19937 random = random_of(row);
   const Tensor x = floats(row.x, random), t = labels_of(row, random);
   Tensor s(TensorType{DType::float32, Shape{samples}});
@@ -229,6 +229,7 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
   if (row.options) row.options(o.plan);
   const std::int64_t batches = (samples + batch - 1) / batch;
   o.plan.optimizer.accumulate = batches > 1;
+  o.plan.parallel.micro_batches = parts;
   model.source().fit_labels(o, data);
   model.compile(o, backends);
   const Evaluation e = model.evaluate(data, {.batch = 4, .metrics = metrics});
@@ -269,12 +270,17 @@ void compute(const Row& row, const std::string& devices, std::int64_t batch, con
 TEST(LossOracle, AreThoseOfPyTorchAndScikitLearn) {
   const char* python = std::getenv("TANDEM_PYTHON");
   if (!python) GTEST_SKIP() << "TANDEM_PYTHON does not name a Python with torch, scikit-learn and numpy (./run-tests makes one)";
-  for (const auto& [devices, batch] : {std::pair{std::string("cpu"), samples}, {"cpu:0-2", samples}, {"cpu", 4}, {"cpu:0-2", 3}}) {
-    SCOPED_TRACE(concat(devices, ", batches of ", batch));
+  struct Way {
+    std::string devices;
+    std::int64_t batch, parts = 1;
+  };
+  for (const auto& [devices, batch, parts] : {Way{"cpu", samples}, Way{"cpu:0-2", samples}, Way{"cpu", 4}, Way{"cpu:0-2", 3},
+                                              Way{"cpu", samples, samples}}) {
+    SCOPED_TRACE(concat(devices, ", batches of ", batch, " in ", parts, " parts"));
     const TemporaryFolder folder;
     for (const Row& row : rows) {
       SCOPED_TRACE(row.name);
-      compute(row, devices, batch, folder / (std::string(row.name) + ".npz"));
+      compute(row, devices, batch, parts, folder / (std::string(row.name) + ".npz"));
     }
     const std::string log = (folder / "log").string();
     const int status =

@@ -14,6 +14,7 @@ struct Row {
   PlacementRequest placement;
   const char *parallel = nullptr, *optimizer = "sgd";  // in place of a placement
   int weights_on = -1;
+  std::int64_t micro_batches = 1;
 };
 class PlacedModel : public testing::TestWithParam<Row> {};
 
@@ -54,6 +55,7 @@ TEST_P(PlacedModel, IsMeasuredAsOnOneDevice) {
   else
     many.plan.placement = row.placement;
   many.plan.parallel.weights_on = row.weights_on;
+  many.plan.parallel.micro_batches = row.micro_batches;
   alone.plan.optimizer = many.plan.optimizer = optimizer_defaults(row.optimizer);
   const std::vector<std::string> features{"relu1"};
   const Measured one = measured(row.model, alone, features), got = measured(row.model, many, features);
@@ -87,6 +89,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"layers_and_states", "lenet", "cpu:0-3", {}, "data=2,tensor=2,zero=3", "adamw"},
                     Row{"weights_on_the_first", "lenet", "cpu:0-2", {}, "data=3", "sgd", 0},
                     Row{"weights_on_the_last", "mlp", "cpu:0-1", {}, "data=2", "adamw", 1},
+                    Row{"micro_batches", "lenet", "cpu", {}, "", "sgd", -1, 4},
+                    Row{"micro_batches_of_replicas", "lenet", "cpu:0-1", {}, "zero=2", "adamw", -1, 4},
+                    Row{"micro_batches_by_turns", "mlp", "cpu:0-1", {.groups = {mesh({}, {0}, "first"), mesh({}, {1}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {}}, nullptr, "sgd", -1, 6},
                     Row{"owners", "mlp", "cpu:0-2", {}, "zero=1", "lamb"},
                     Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}}),
     [](const auto& info) { return std::string(info.param.name); });
