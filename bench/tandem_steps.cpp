@@ -2,6 +2,7 @@
 //   tandem_steps --model models/resnet50.onnx --batch 8 --threads 2 --steps 20
 //   tandem_steps --model models/resnet50.onnx --batch 256 --device cuda:0 --precision bf16
 // A step is forward, softmax cross-entropy, backward and SGD with momentum on one fixed batch of noise.
+//   --parallel FACTORS how the devices share the work: "data=2", "tensor=2"
 //   --plan FILE        steps of this plan, which is to be of the model and the batch
 //   --profile N        the time of each kernel, from N steps with a wait after each part of a step
 //   --profile-steps N  the same of each part alone
@@ -30,6 +31,7 @@
 #include "kernels/traced_backend.h"
 #include "planner/compile.h"
 #include "planner/loss/labels.h"
+#include "planner/place/parallel.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/session.h"
 #include "trainer/devices.h"
@@ -43,7 +45,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--precision", "fp32"}, {"--plan", ""}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
+                     {"--precision", "fp32"}, {"--parallel", ""}, {"--plan", ""}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -133,6 +135,7 @@ CompileOptions compile_options(const Options& options) {
   o.batch = number(options, "--batch");
   for (int i = 0; i < number(options, "--devices"); ++i) o.devices.push_back({{"cpu", i}});
   if (!options.at("--device").empty()) o.devices = parse_devices(options.at("--device"));
+  o.parallel = parse_parallelism(options.at("--parallel"));
   o.optimizer.momentum = 0.9;
   o.tuning.autotune = number(options, "--autotune") != 0;
   o.tuning.cache = options.at("--cache");

@@ -145,9 +145,10 @@ TemplateAxis template_axis(const Shape& held, const Layout& source, const Shape&
 }
 
 int held_axis(const Shape& held, const Layout& source, const Shape& of_template, int axis) {
+  int found = -1;  // one of several elements, where there is one
   for (int i = 0; i < held.rank(); ++i)
-    if (template_axis(held, source, of_template, i).axis == axis) return i;
-  return -1;
+    if ((found < 0 || held[found] == 1) && template_axis(held, source, of_template, i).axis == axis) found = i;
+  return found;
 }
 
 std::string_view name_of(Phase phase) {

@@ -35,6 +35,8 @@ class DeviceParts {
   virtual ValueId sum(ValueId addends, const std::string& of) = 0;  // the whole on every device; `of`: for people
   virtual ValueId largest(ValueId each, const std::string& of) = 0;  // of what devices have, by element, on every device
   virtual ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) = 0;  // the value placed so; put in once
+  // Of a whole value the parts along that axis, where something that it is made of is made in such parts already; else absent.
+  virtual ValueId made_in_parts(ValueId v, int axis, const MeshAxis& mesh) = 0;
   // What each device has, as an addend of the mean over all samples: times the device's share of them. Where one has all samples, that
   // one's is the mean. `count`: of values that the whole's variance would be of, where each device's is made unbiased; else 1.
   virtual ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) = 0;
@@ -70,6 +72,13 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
 ValueId sum_of_addends(PartsContext& c, std::size_t operands);
 // The node's activation of the sum; or, with the value that it was of, the gradient through it.
 ValueId activated(PartsContext& c, ValueId sum, ValueId of = {});
+
+// Of a value whose parts lie along an axis: the value as it is computed with (float32 for 16 bits), and its largest element along that
+// axis, which then has one index, on every device. Put in once.
+struct LargestAlong {
+  ValueId x, largest;
+};
+LargestAlong largest_along(PartsContext& c, ValueId x, int axis);
 
 // Of some nodes any part of the result can be computed of whole operands, and costs no more than its share: whether this is one, and that
 // part (the gradient of a table by its rows).

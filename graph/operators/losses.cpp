@@ -106,22 +106,14 @@ struct SplitClasses {
 };
 SplitClasses split_classes(PartsContext& c) {
   const ValueId x = c.node.inputs[0];
-  const std::string key = concat("classes of ", x.index);
-  const Part part = c.part(0);
-  const DType dtype = size_of(c.type(x).dtype) < 4 ? DType::float32 : c.type(x).dtype;
-  ValueId scores = c.devices.known(concat("scores, ", key));
-  if (!scores.present()) {
-    scores = c.type(x).dtype == dtype ? x : c.emit_as(part, x, "Cast", {x}, {{"to", static_cast<std::int64_t>(dtype)}});
-    const ValueId own = c.emit_as({Spread::own}, x, "ReduceMax", {scores}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
-    Tensor numbers(TensorType{DType::int64, Shape{1, c.shape(x)[1]}});
-    std::int64_t i = 0;
-    for (std::int64_t& v : numbers.write<std::int64_t>()) v = i++;
-    const ValueId classes = c.graph().add_constant(concat("classes of ", c.graph()[x].name), numbers.cast(c.type(c.node.inputs[1]).dtype));
-    c.devices.known(concat("numbers, ", key)) = c.devices.put(classes, part, classes);
-    c.devices.known(concat("largest, ", key)) = c.devices.largest(own, c.graph()[x].name);
-    c.devices.known(concat("scores, ", key)) = scores;
-  }
-  return {scores, c.devices.known(concat("largest, ", key)), c.devices.known(concat("numbers, ", key))};
+  const auto [scores, largest] = largest_along(c, x, 1);
+  ValueId& known = c.devices.known(concat("classes of ", x.index));
+  if (known.present()) return {scores, largest, known};
+  Tensor numbers(TensorType{DType::int64, Shape{1, c.shape(x)[1]}});
+  std::int64_t i = 0;
+  for (std::int64_t& v : numbers.write<std::int64_t>()) v = i++;
+  const ValueId classes = c.graph().add_constant(concat("classes of ", c.graph()[x].name), numbers.cast(c.type(c.node.inputs[1]).dtype));
+  return {scores, largest, known = c.devices.put(classes, c.part(0), classes)};
 }
 
 // Whether the classes are split, beside whole indices of them. Beside other labels the scores are gathered.

@@ -99,6 +99,16 @@ constexpr auto smaller = [](auto y, auto x) { return y < x || y != y ? y : x; };
 constexpr auto as_is = [](auto y, auto) { return y; };
 constexpr auto plus = [](auto y, auto x) { return wrapping(y) + wrapping(x); };
 
+// A sum over what is at hand in parts is one of addends: the whole would have to be made for it alone.
+void sum_by_parts(PartsContext& c) {
+  if (c.mesh.samples || c.part(0) != Part{}) return;
+  for (const std::int64_t axis : c.node.attributes.ints("axes"))
+    if (const ValueId parts = c.devices.made_in_parts(c.node.inputs[0], static_cast<int>(axis), c.mesh); parts.present()) {
+      c.node.inputs[0] = parts;
+      return;
+    }
+}
+
 }  // namespace
 
 Operator reduce_sum() {
@@ -106,6 +116,7 @@ Operator reduce_sum() {
           .since = {1, 11, 13}, .inputs = {1, 2}, .types = {{"T", types::wide_numbers}, {"I", types::integers_64}},
           .infer = infer_reduction,
           .follow = follow_reduction,
+          .by_parts = sum_by_parts,
           .linear = Linear::sum,
           .differentiate = [](GradientContext& g) { g.set_dx(g.broadcast_to(keep(g, g.dy()), g.shape(g.x()))); },
           .expand = [](ExpandContext& e) { return expand_reduction(e, "ReduceSum"); },

@@ -15,6 +15,16 @@ ValueId one_hot(GraphBuilder& b, ValueId labels, std::int64_t classes, DType dty
   return cast_to(b, b.emit("Equal", {b.reshape(labels, Shape{b.shape(labels)[0], 1}), numbers}), dtype);
 }
 
+// Of indices [M]: the weight of each one's class; 0 for one that is ignored. `mask`: 1 where the label counts
+ValueId weights_of(const LossContext& c, ValueId labels, ValueId weights, ValueId mask) {
+  GraphBuilder& b = c.b;
+  const Attributes along{{"axis", std::int64_t{0}}};
+  if (!mask.present()) return b.emit("Gather", {weights, labels}, along);
+  const ValueId ignored = b.emit("Equal", {labels, b.scalar(static_cast<double>(*c.l.ignore), DType::int64)});
+  const ValueId some = b.emit("Where", {ignored, b.scalar(0, DType::int64), labels});
+  return b.mul(b.emit("Gather", {weights, some}, along), mask);
+}
+
 }  // namespace
 
 ValueId constant(GraphBuilder& b, const std::vector<double>& values, DType dtype) {
@@ -69,7 +79,7 @@ LossRows class_rows(const LossContext& c, ValueId rows, ValueId labels) {
   const ValueId mask = c.l.ignore ? counted(c, labels, dtype) : ValueId{};
   // it names a class
   if (mask.present() && *c.l.ignore >= 0 && *c.l.ignore < classes) t = b.mul(t, b.reshape(mask, Shape{b.shape(rows)[0], 1}));
-  if (weights.present() && !dense) r.weights = b.reduce_sum(b.mul(t, weights), {1}, false);
+  if (weights.present() && !dense) r.weights = weights_of(c, labels, weights, mask);
   if (mask.present() && !weights.present()) r.weights = mask;
   if (c.l.smoothing > 0) {
     const double even = c.l.smoothing / static_cast<double>(classes);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/place.h"
+#include "planner/place/transfers.h"
 #include "planner/update/optimizer.h"
 
 namespace tandem {
@@ -33,6 +34,14 @@ bool can_be_held(const Value& v, Part part, const MeshAxis& mesh) {
   return axis_of_template(v, part.axis) >= 0 && divides(v.type.shape, part, mesh);
 }
 
+// Whether the node sums over classes of which each device has a part.
+bool sums_over_classes(const Node& node, const std::vector<Part>& operands) {
+  if (operands.empty() || !operands[0].is_split()) return false;
+  if (node.op->name == "SoftmaxCrossEntropyTraining") return operands[0].axis == 1;
+  const bool softmax = node.op->gives == OutputKind::softmax || node.op->gives == OutputKind::log_softmax;
+  return softmax && node.attributes.integer("axis") == operands[0].axis;
+}
+
 // What comes of a choice: how every value lies, and the first node that would have something gathered.
 class Trial {
  public:
@@ -47,7 +56,8 @@ class Trial {
 
   const ChosenParts& chosen() const { return chosen_; }
   const std::string& reason() const { return reason_; }
-  bool splits_classes() const { return splits_classes_; }  // of a loss
+  bool splits_classes() const { return splits_classes_; }  // of a loss or a softmax
+  bool sliced() const { return sliced_; }  // the node at fault is a Slice
   bool cut_through() const { return cut_through_; }  // the node at fault takes some of what is split, and would take some of each part
   const std::vector<ValueId>& wanting() const { return wanting_; }  // whole operands of the node at fault, beside split ones
 
@@ -74,7 +84,7 @@ class Trial {
     if (any && node.op->moves == Moves::sum) return take_sum(node);
     NodePlacement placed{.inputs = operands, .outputs = std::vector<Part>(node.outputs.size())};
     if (any) placed = place_node(graph_, node, operands, mesh_);
-    splits_classes_ = splits_classes_ || (node.op->name == "SoftmaxCrossEntropyTraining" && placed.inputs[0].is_split());
+    splits_classes_ = splits_classes_ || sums_over_classes(node, placed.inputs);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!node.inputs[i].present()) continue;
       if (operands[i] != placed.inputs[i])
@@ -106,15 +116,34 @@ class Trial {
       chosen_[node.inputs[i]] = want;
       return Outcome::again;
     }
-    if (v.producer.present() && gives_any_part(graph_[v.producer], want)) return Outcome::placed;
+    std::map<ValueId, Part> parts;
+    if (can_be_made(node.inputs[i], want, parts)) return Outcome::placed;
     if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i]))
       return refuse(node, concat("'", v.name, "' is whole"), have);
     return Outcome::placed;
   }
 
+  // Whether a part of a whole value can be made at once. `known`: values whose parts can.
+  bool can_be_made(ValueId v, Part wanted, std::map<ValueId, Part>& known) const {
+    const Value& value = graph_[v];
+    if (part(v) == wanted || value.kind == ValueKind::constant) return true;
+    if (part(v) != Part{} || !value.producer.present()) return false;
+    if (const auto done = known.find(v); done != known.end()) return done->second == wanted;
+    const Node& node = graph_[value.producer];
+    if (gives_any_part(node, wanted)) return true;
+    if (node.inputs.empty()) return node.op->name == "Fill";
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::optional<Part> needed = operand_for(graph_, node, i, wanted, mesh_);
+      if (!needed || (needed->is_split() && !can_be_made(node.inputs[i], *needed, known))) return false;
+    }
+    known.emplace(v, std::move(wanted));
+    return true;
+  }
+
   Outcome refuse(const Node& node, std::string why, const std::vector<Part>& have) {
     reason_ = concat(node.op->name, " '", node.name, "': ", why);
-    cut_through_ = node.op->name == "Slice" || node.op->name == "Reshape";
+    sliced_ = node.op->name == "Slice";
+    cut_through_ = sliced_ || node.op->name == "Reshape";
     for (std::size_t i = 0; i < have.size(); ++i)
       if (node.inputs[i].present() && have[i] == Part{} && graph_[node.inputs[i]].kind == ValueKind::activation)
         wanting_.push_back(node.inputs[i]);
@@ -163,7 +192,7 @@ class Trial {
   std::vector<Part> parts_;
   std::set<int> read_whole_;
   std::string reason_;
-  bool cut_through_ = false, splits_classes_ = false;
+  bool cut_through_ = false, sliced_ = false, splits_classes_ = false;
   std::vector<ValueId> wanting_;
 };
 
@@ -221,26 +250,29 @@ class Chooser {
   }
 
   // Takes the block that begins with a weight, where there is one: empty, or why there is none. A weight of several layers, one behind the
-  // other (queries, keys and values; a gate and what goes through it), is split as so many runs.
+  // other (queries, keys and values; a gate and what goes through it), is split as so many runs, of one width.
   std::string begin_block(Seed seed) {
     const Value& v = graph_[seed.first];
     std::string reason;
+    bool sliced = true;  // in whatever runs
     for (const std::int64_t runs : {1, 3, 2}) {
       seed.second.outer = runs;
       if (!can_be_held(v, seed.second, mesh_)) {
-        if (runs == 1) reason = unequal(v.type.shape, seed.second, mesh_);
+        if (runs == 1) return unequal(v.type.shape, seed.second, mesh_);
         continue;
       }
       const Outcome outcome = begin_with(seed);
       if (outcome.taken) return {};
       if (runs == 1 || !outcome.cut_through) reason = outcome.reason;
+      sliced = sliced && outcome.sliced;
       if (!outcome.cut_through) break;
     }
+    if (sliced) reason += ". It has layers of several widths, or more than three: with a weight each they could be split";
     return reason;
   }
 
   struct Outcome {
-    bool taken = false, cut_through = false;
+    bool taken = false, cut_through = false, sliced = false;
     std::string reason;
   };
   Outcome begin_with(const Seed& seed) {
@@ -260,7 +292,7 @@ class Chooser {
       }
       const std::size_t before = tried.size();
       for (const ValueId operand : trial.wanting()) add_sources(operand, tried);
-      if (tried.size() == before) return {.cut_through = trial.cut_through(), .reason = trial.reason()};
+      if (tried.size() == before) return {.cut_through = trial.cut_through(), .sliced = trial.sliced(), .reason = trial.reason()};
     }
   }
 
@@ -300,9 +332,10 @@ std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis&
   return std::nullopt;
 }
 
-// All of it on the device at that position.
-Part all_on(std::size_t position, const MeshAxis& mesh) {
-  Part all = Part::split(0);
+// All of it on the device at that position. Parts of the first axis that has several elements lie apart in memory.
+Part all_on(std::size_t position, const Shape& shape, const MeshAxis& mesh) {
+  const auto several = std::ranges::find_if(shape.dims, [](std::int64_t dim) { return dim > 1; });
+  Part all = Part::split(several == shape.dims.end() ? 0 : static_cast<int>(several - shape.dims.begin()));
   all.sizes.assign(mesh.sizes.size(), 0);
   all.sizes[position] = 1;
   return all;
@@ -320,7 +353,7 @@ ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const Me
   for (const ValueId id : parameters) {
     const auto least = std::ranges::min_element(has);
     *least += elements(id);
-    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), mesh));
+    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), graph[id].type.shape, mesh));
   }
   return chosen;
 }
@@ -333,12 +366,13 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
 
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
                                 const OptimizerOptions& optimizer) {
+  const bool trains = std::ranges::any_of(graph.values, &Value::trainable);
   ChosenParts chosen;
   std::vector<ValueId> owned;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
     const ValueId id{static_cast<int>(i)};
-    if (!is_weight(v) || !v.trainable) continue;
+    if (!is_weight(v) || (trains && !v.trainable)) continue;
     Shape own = v.type.shape;
     if (const auto part = layers.find(id); part != layers.end()) own[part->second.axis] /= layers_parts;
     if (!layers.contains(id) && !reads_whole(v, optimizer).empty())
@@ -354,7 +388,7 @@ ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::si
   ChosenParts chosen;
   for (std::size_t i = 0; i < graph.values.size(); ++i)
     if (const Value& v = graph.values[i]; is_weight(v) && v.trainable && can_be_owned(v))
-      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, mesh));
+      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, v.type.shape, mesh));
   return chosen;
 }
 

@@ -18,8 +18,8 @@ using ChosenParts = std::map<ValueId, Part>;  // by parameter
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole);
 
 // ZeRO: every parameter that is trained is split over the replicas, along the first of its axes that gives each of them something; others
-// stay whole. Of `layers`, which lie in so many parts on the devices of a replica, the replicas share out the parts. A parameter of which
-// the optimizer needs all is whole on one replica; replicas have about as much of these each.
+// stay whole. Where none is trained all are split. Of `layers`, which lie in so many parts on the devices of a replica, the replicas share
+// out the parts. A parameter of which the optimizer needs all is whole on one replica; replicas have about as much of these each.
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
                                 const OptimizerOptions& optimizer);

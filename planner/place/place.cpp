@@ -98,7 +98,7 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
   }
   if (const auto along = request.parameters_along; along && request.home) {
     chosen[*along] = parameters_at_home(graph, axes[*along], *request.home);
-  } else if (along) {
+  } else if (along && (c.options.mode == PlanMode::training || request.gather_again)) {
     const auto layers = request.layers_along;
     chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,
                                          c.options.optimizer);
@@ -129,6 +129,19 @@ PlanTransfer sum_of_statistics(const Graph& graph, const Node& node) {
           "its statistics are of all samples"};
 }
 
+// A sum that the graph had before it was placed, of what is whole on every device: in a group of one there is nothing to add.
+void drop_sums_of_wholes(Graph& graph, const PutIn& put_in) {
+  IdVector<ValueId, ValueId> now(graph.values.size());
+  const auto resolved = [&](ValueId v) { return v.present() && now[v].present() ? now[v] : v; };
+  for (Node& node : graph.nodes) {
+    for (ValueId& in : node.inputs) in = resolved(in);
+    if (node.op->moves != Moves::sum || put_in.contains(node.outputs[0])) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (graph[node.inputs[i]].placement == graph[node.outputs[i]].placement) now[node.outputs[i]] = node.inputs[i];
+  }
+  for (GraphOutput& out : graph.outputs) out.value = resolved(out);
+}
+
 Graph placed(Graph graph, PassContext& c) {
   const PlacementRequest& request = *c.placement;
   graph.groups = request.groups;
@@ -140,6 +153,7 @@ Graph placed(Graph graph, PassContext& c) {
   std::vector<GatheringNode> gathering;
   for (std::size_t a = 0; a < axes; ++a)
     std::ranges::move(place_along(graph, a, request, a < chosen.size() ? chosen[a] : ChosenParts{}, put_in), std::back_inserter(gathering));
+  drop_sums_of_wholes(graph, put_in);
   drop_unread(graph);
   put_updates_last(graph);
   const auto is_read = [&](ValueId v) { return graph[v].producer.present(); };

@@ -1,12 +1,41 @@
 // Along one axis of the mesh: parts go from operands to results by the operators' rules; what is needed otherwise than it lies is
 // moved.
 #include <algorithm>
+#include <set>
 
 #include "planner/place/place.h"
 #include "planner/place/placing.h"
 #include "planner/place/transfers.h"
 
 namespace tandem {
+
+void Sequence::finish() {
+  add_new();
+  // By node: how many of the ordered ones stand before it.
+  std::vector<std::size_t> before(graph_.nodes.size());
+  for (std::size_t i = 0; i < order_.size(); ++i) before[order_[i]] = i;
+  std::vector<std::vector<std::size_t>> added(order_.size() + 1);
+  const std::set<std::size_t> early(early_.begin(), early_.end());
+  for (const std::size_t n : early_) {
+    std::size_t& place = before[n];
+    for (const ValueId in : graph_.nodes[n].inputs)
+      if (const NodeId from = graph_[in].producer; from.present())
+        place = std::max(place, before[at(from.index)] + (early.contains(at(from.index)) ? 0 : 1));
+    if (graph_.nodes[n].op->moves == Moves::scatter) {
+      const auto gathers = [&](std::size_t other) { return graph_.nodes[other].op->moves == Moves::gather; };
+      const auto next = std::find_if(order_.begin() + static_cast<std::ptrdiff_t>(place), order_.end(), gathers);
+      if (next != order_.end()) place = static_cast<std::size_t>(next - order_.begin()) + 1;
+    }
+    added[place].push_back(n);
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i <= order_.size(); ++i) {
+    order.insert(order.end(), added[i].begin(), added[i].end());
+    if (i < order_.size()) order.push_back(order_[i]);
+  }
+  arrange_nodes(graph_, order);
+}
+
 namespace {
 
 // Places all values along one axis of the meshes.
@@ -24,7 +53,8 @@ class AxisPlacer {
         place(n);
         sequence.take(n);
       }
-    place_outputs();
+    sequence.take_late();
+    place_outputs(sequence);
     for (std::size_t n = 0; n < nodes; ++n)
       if (!graph_.nodes[n].op->in_place.empty()) {
         place(n);
@@ -213,8 +243,9 @@ class AxisPlacer {
     }
   }
 
-  // A gradient is placed as its parameter is; of the other outputs, what the model gives is no addend.
-  void place_outputs() {
+  // A gradient is placed as its parameter is, and summed into parts as soon as it is there: none is kept whole. Of the other outputs, what
+  // the model gives is no addend.
+  void place_outputs(Sequence& sequence) {
     std::map<std::string, ValueId, std::less<>> parameters;
     for (std::size_t i = 0; i < graph_.values.size(); ++i)
       if (const Value& v = graph_.values[i]; v.kind == ValueKind::parameter && v.role == ValueRole::plain)
@@ -230,6 +261,7 @@ class AxisPlacer {
                             gradient ? "a gradient lies as its parameter does" : "it is given whole", !gradient);
       if (gradient) {
         place_gradient(out, part(parameters.at(out.of)), mesh);
+        part(out).is_split() ? sequence.take_early() : sequence.take_late();
       } else if ((out.role == ValueRole::loss || out.role == ValueRole::metric) &&
                  (part(out).spread == Spread::own || (graph_[out].depends_on_batch && part(out) == Part{}))) {
         out.value = transfers_.by_share(out, "loss/share");  // the host adds what the devices give
@@ -240,6 +272,7 @@ class AxisPlacer {
         const Part wanted = said ? asked->second[axis_] : as_it_is ? part(out) : Part{};
         if (part(out) != wanted) out.value = transfers_.transfer(out, wanted, mesh);
       }
+      sequence.take_late();
     }
   }
 

@@ -19,10 +19,14 @@ class Sequence {
     add_new();
     order_.push_back(node);
   }
-  void finish() {
-    add_new();
-    arrange_nodes(graph_, order_);
+  // What was added since the last one comes as soon as what it reads is there. A sum into parts lets the next gather go ahead: what is
+  // computed next may wait for that.
+  void take_early() {
+    for (; taken_ < graph_.nodes.size(); ++taken_) early_.push_back(taken_);
   }
+  // What was added since the last one, behind all.
+  void take_late() { add_new(); }
+  void finish();
 
  private:
   void add_new() {
@@ -30,7 +34,7 @@ class Sequence {
   }
   Graph& graph_;
   std::size_t taken_;
-  std::vector<std::size_t> order_;
+  std::vector<std::size_t> order_, early_;
 };
 
 // The results of what was put in to move values. Of an exchange that is told: why.

@@ -28,6 +28,25 @@ Ints in_front(int axis, int rank) {
 
 }  // namespace
 
+std::optional<Part> operand_for(const Graph& graph, const Node& node, std::size_t i, Part to, const MeshAxis& mesh) {
+  const std::string_view op = node.op->name;
+  if (node.outputs.size() != 1) return std::nullopt;
+  if (!node.inputs[i].present()) return Part{};
+  const Shape &x = graph[node.inputs[i]].type.shape, &y = graph[node.outputs[0]].type.shape;
+  if (op == "Reshape") {
+    std::int64_t before = to.outer;
+    for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
+    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.as(to).total());
+    if (readings.empty()) return std::nullopt;
+    return Part{Spread::split, readings[0].axis, readings[0].outer, to.sizes};
+  }
+  if (op == "Transpose") return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes};
+  if (node.op->moves == Moves::sum || node.op->moves == Moves::scatter || node.op->moves == Moves::gather) return to;  // along another axis
+  if (!node.op->elementwise && node.op->follow != follow_broadcast && op != "Expand") return std::nullopt;
+  const int axis = to.axis - (y.rank() - x.rank());
+  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes};
+}
+
 Part Transfers::part(ValueId v) const { return at(v.index) < parts_.size() ? parts_[at(v.index)] : Part{}; }
 
 void Transfers::set(ValueId v, Part part) {
@@ -81,7 +100,7 @@ ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t 
 ValueId Transfers::transfer(ValueId v, Part to, const MeshAxis& mesh) {
   const bool goes_by_its_own = to != Part{} || !mesh.one_has_all() || !is_float(graph_[v].type.dtype);
   if (part(v).spread == Spread::own && goes_by_its_own) return v;
-  const std::tuple key(v.index, group_, to.spread, to.axis, to.outer, to.sizes);
+  const Key key = key_of(v, to);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const ValueId there = moved(v, to, mesh);
   transferred_[key] = there;
@@ -151,7 +170,7 @@ ValueId Transfers::gathered(ValueId v, bool again) {
 ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
   if (part(v) == to) return v;
   if (part(v) != Part{}) return {};
-  const std::tuple key(v.index, group_, to.spread, to.axis, to.outer, to.sizes);
+  const Key key = key_of(v, to);
   if (const auto done = transferred_.find(key); done != transferred_.end()) return done->second;
   const Value value = graph_[v];
   if (value.type.shape[to.axis] % (to.outer * mesh.as(to).total()) != 0) return {};
@@ -167,7 +186,7 @@ ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
     if (node.inputs.empty() && node.op->name != "Fill") return {};
     std::vector<ValueId> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const std::optional<Part> needed = operand_for(node, i, to, mesh);
+      const std::optional<Part> needed = operand_for(graph_, node, i, to, mesh);
       if (!needed) return {};
       operands.push_back(needed->is_split() ? narrowed(node.inputs[i], *needed, mesh) : node.inputs[i]);
       if (node.inputs[i].present() && !operands.back().present()) return {};
@@ -184,24 +203,21 @@ ValueId Transfers::narrowed(ValueId v, Part to, const MeshAxis& mesh) {
   return narrow;
 }
 
-// How an operand has to be placed so that the node's result is split so; absent where it cannot be told.
-std::optional<Part> Transfers::operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const {
-  const std::string_view op = node.op->name;
-  if (node.outputs.size() != 1) return std::nullopt;
-  if (!node.inputs[i].present()) return Part{};
-  const Shape &x = graph_[node.inputs[i]].type.shape, &y = graph_[node.outputs[0]].type.shape;
-  if (op == "Reshape") {
-    std::int64_t before = to.outer;
-    for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
-    const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.as(to).total());
-    if (readings.empty()) return std::nullopt;
-    return Part{Spread::split, readings[0].axis, readings[0].outer, to.sizes};
-  }
-  if (op == "Transpose") return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes};
-  if (node.op->moves == Moves::sum || node.op->moves == Moves::scatter || node.op->moves == Moves::gather) return to;  // along another axis
-  if (!node.op->elementwise && op != "Expand" && op != "Cast" && op != "Where") return std::nullopt;
-  const int axis = to.axis - (y.rank() - x.rank());
-  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes};
+// Whether some value that this one is made of has been made in parts, so that this one is.
+bool Transfers::has_parts(ValueId v, const Part& to, const MeshAxis& mesh, std::set<ValueId>& seen) const {
+  if (transferred_.contains(key_of(v, to))) return graph_[v].kind == ValueKind::activation;
+  if (!seen.insert(v).second || !graph_[v].producer.present()) return false;
+  const Node& node = graph_[graph_[v].producer];
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    if (const std::optional<Part> needed = operand_for(graph_, node, i, to, mesh); needed && needed->is_split())
+      if (has_parts(node.inputs[i], *needed, mesh, seen)) return true;
+  return false;
+}
+
+ValueId Transfers::made_in_parts(ValueId v, int axis, const MeshAxis& mesh) {
+  std::set<ValueId> seen;
+  const Part to = Part::split(axis);
+  return part(v) == Part{} && has_parts(v, to, mesh, seen) ? narrowed(v, to, mesh) : ValueId{};
 }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "planner/place/placing.h"
 
 namespace tandem {
+
+// How an operand has to be placed so that the node's result, which is whole, could be made as such a part at once. Absent where it cannot
+// be told. The part is made where this leads to constants, to what is filled, and to operands that are needed whole.
+std::optional<Part> operand_for(const Graph& graph, const Node& node, std::size_t i, Part to, const MeshAxis& mesh);
 
 class Transfers final : public DeviceParts {
  public:
@@ -22,6 +27,7 @@ class Transfers final : public DeviceParts {
   ValueId sum(ValueId addends, const std::string& of) override;
   ValueId largest(ValueId each, const std::string& of) override;
   ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) override;
+  ValueId made_in_parts(ValueId v, int axis, const MeshAxis& mesh) override;
   ValueId& known(const std::string& key) override { return known_[key]; }
 
   // Where what is put in works, of values that are on whichever device reads them.
@@ -45,13 +51,15 @@ class Transfers final : public DeviceParts {
   ValueId moved(ValueId v, Part to, const MeshAxis& mesh);
   ValueId turned(ValueId v, const Ints& from);
   ValueId narrowed(ValueId v, Part to, const MeshAxis& mesh);
-  std::optional<Part> operand_for(const Node& node, std::size_t i, Part to, const MeshAxis& mesh) const;
+  bool has_parts(ValueId v, const Part& to, const MeshAxis& mesh, std::set<ValueId>& seen) const;
 
   Graph& graph_;
   const std::size_t axis_;
   PutIn& put_in_;
   std::vector<Part> parts_;  // by value
-  std::map<std::tuple<int, int, Spread, int, std::int64_t, std::vector<std::int64_t>>, ValueId> transferred_;
+  using Key = std::tuple<int, int, Spread, int, std::int64_t, std::vector<std::int64_t>>;
+  Key key_of(ValueId v, const Part& to) const { return {v.index, group_, to.spread, to.axis, to.outer, to.sizes}; }
+  std::map<Key, ValueId> transferred_;
   int group_ = 0;
   std::string reader_, reason_;
   bool sums_are_told_ = true;

@@ -46,5 +46,23 @@ TEST(DeviceMemory, WhatNoDeviceHoldsTrainsInParts) {
   EXPECT_EQ(measured.code, 0) << measured.err;
 }
 
+// 8 MiB of weights: a part of them and a layer on its way, or parts of the layers.
+TEST(DeviceMemory, WhatNoDeviceHoldsIsMeasuredAndPredictsInParts) {
+  const TemporaryFolder folder;
+  write_layers(folder / "layers.onnx");
+  const auto on = [&](const std::string& options) { return run_tandem(words(options, folder.text())); };
+  const std::string data = " TMP/layers.onnx --data random,samples=16 --batch-size 8 --no-autotune --devices cpu:0-3 ";
+  const Outcome whole = on("evaluate" + data + "--device-memory 6MiB");
+  EXPECT_EQ(whole.code, 5) << whole.out;
+  for (const char* way : {"--parallel zero=3 --device-memory 6MiB", "--parallel tensor=4 --device-memory 3MiB"}) {
+    const Outcome measured = on("evaluate" + data + way);
+    EXPECT_EQ(measured.code, 0) << way << ": " << measured.err;
+    const Outcome alone = on("evaluate TMP/layers.onnx --data random,samples=16 --batch-size 8 --no-autotune");
+    EXPECT_EQ(measured.out, alone.out) << way;
+    const Outcome predicted = on("predict" + data + way + " --output TMP/scores.npy");
+    EXPECT_EQ(predicted.code, 0) << way << ": " << predicted.err;
+  }
+}
+
 }  // namespace
 }  // namespace tandem

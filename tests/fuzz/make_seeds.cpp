@@ -1,6 +1,7 @@
-// make_seeds OUT [FOLDER...]: what the targets begin with, a folder each: small models of all operators, their plans, a checkpoint,
-// adapters, steps, options, greetings, and a sound data file and image of each format. From folders of ONNX's node tests (NAME/model.onnx,
-// test_data_set_0/input_N.pb) come models that can be trained: their first input is scaled by a weight, the others are initializers.
+// make_seeds OUT KEPT [FOLDER...]: what the targets begin with, a folder each: small models of all operators, their plans, a checkpoint,
+// adapters, steps, options, greetings, and a sound data file and image of each format. KEPT gets plans that were findings.
+// From folders of ONNX's node tests (NAME/model.onnx, test_data_set_0/input_N.pb) come models that can be trained: their first input is
+// scaled by a weight, the others are initializers.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -125,14 +126,22 @@ std::string trainable(const fs::path& node_test) {
   return model.SerializeAsString();
 }
 
-void write_plans(const fs::path& out, const std::string& name, const std::string& model) {
-  static const Backend* const backends[] = {&cpu_backend()};
+ModelOptions plan_options() {
   ModelOptions options;
   options.plan.batch = 4;
   options.plan.optimizer = optimizer_defaults("adam");
   options.plan.devices = {{{"cpu", 0}}};
-  const Model m(ModelFile::parse(model, {}));
-  const auto plan = [&](const char* kind) { write(out / (name + kind), serialize(m.source().make_plan(options, backends))); };
+  return options;
+}
+
+Plan plan_of(const std::string& model, const ModelOptions& options) {
+  static const Backend* const backends[] = {&cpu_backend()};
+  return Model(ModelFile::parse(model, {})).source().make_plan(options, backends);
+}
+
+void write_plans(const fs::path& out, const std::string& name, const std::string& model) {
+  ModelOptions options = plan_options();
+  const auto plan = [&](const char* kind) { write(out / (name + kind), serialize(plan_of(model, options))); };
   plan("");
   options.plan.precision = Precision::bf16;
   plan("-bf16");
@@ -151,6 +160,25 @@ void write_plans(const fs::path& out, const std::string& name, const std::string
   options.plan.parallel = {};
   options.plan.mode = PlanMode::inference;
   plan("-inference");
+}
+
+test::Model sliced() {
+  test::Model m;
+  m.input("x", "N,4").output("y").add(filled_tensor("w", {4, 4})).add(int_tensor("one", {1}, {1})).add(int_tensor("three", {1}, {3}));
+  return m.add(node("MatMul", {"x", "w"}, {"h"})).add(node("Slice", {"h", "one", "three", "one"}, {"y"}));
+}
+
+// Plans that were findings. They are made anew, as a file of an earlier format ends at its version.
+void write_broken_plans(const fs::path& out) {
+  Plan plan = plan_of(convolutional().bytes(), plan_options());
+  plan.programs[0].buffers[0].bytes = INT64_MIN;
+  write(out / "buffer_of_least_bytes", serialize(plan));
+  plan = plan_of(sliced().bytes(), plan_options());
+  std::vector<Step>& steps = plan.programs[0].steps;
+  const auto backward = std::ranges::find(steps, "SliceBackward", &Step::op);
+  if (backward == steps.end()) fail("make_seeds: the plan of a slice has no step SliceBackward");
+  backward->as<LaunchStep>()->attributes.erase("starts");
+  write(out / "slice_backward_without_starts", serialize(plan));
 }
 
 // The small model, compiled for training.
@@ -225,13 +253,14 @@ void write_images(const fs::path& out) {
   write(out / "pgm", "P5 # grey\n2 2 65535\nabcdefgh");
 }
 
-void make(const fs::path& out, std::span<char*> node_tests) {
+void make(const fs::path& out, const fs::path& kept, std::span<char*> node_tests) {
   const std::pair<const char*, test::Model> models[] = {
       {"convolutional", convolutional()}, {"sequence", sequence()}, {"function", with_function()}};
   for (const auto& [name, model] : models) {
     write(out / "model" / name, model.bytes());
     write_plans(out / "plan", name, model.bytes());
   }
+  write_broken_plans(kept / "plan");
   for (const Operator& op : operators())
     if (op.domain.empty()) write(out / "model" / concat("any-", op.name), any(op).bytes());
   for (const char* folder : node_tests)
@@ -259,6 +288,6 @@ void make(const fs::path& out, std::span<char*> node_tests) {
 }  // namespace tandem::fuzz
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "make_seeds OUT [FOLDER_OF_NODE_TESTS...]\n"), 2;
-  tandem::fuzz::make(argv[1], std::span(argv + 2, static_cast<std::size_t>(argc - 2)));
+  if (argc < 3) return std::fprintf(stderr, "make_seeds OUT KEPT [FOLDER_OF_NODE_TESTS...]\n"), 2;
+  tandem::fuzz::make(argv[1], argv[2], std::span(argv + 3, static_cast<std::size_t>(argc - 3)));
 }

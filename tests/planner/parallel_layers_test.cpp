@@ -175,6 +175,56 @@ INSTANTIATE_TEST_SUITE_P(
         Layers{"convolutions", chain, {"c0:0", "scale1:0", "bias1:0", "mean1:0", "variance1:0", "c3:1", "c5:1"}, 2}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// Losses of which each device has some of the classes: neither scores nor labels as numbers of all classes are whole anywhere.
+struct Classes {
+  const char* name;
+  void (*loss)(LossOptions&);
+};
+void PrintTo(const Classes& row, std::ostream* out) { *out << row.name; }
+class ClassesInParts : public testing::TestWithParam<Classes> {};
+
+TEST_P(ClassesInParts, AreNotGathered) {
+  CompileOptions o = shared_by(2, "tensor=2");
+  GetParam().loss(o.loss);
+  const Plan plan = plan_of(untied, o);
+  EXPECT_TRUE(split_of(plan).contains("head:1")) << text_of_plan(plan, true);
+  for (const Exchange& e : plan.exchanges) EXPECT_NE(e.kind, ExchangeKind::all_gather) << e.name;
+  for (const PlanTransfer& t : plan.transfers) EXPECT_LT(t.bytes, 8 * words * 4) << t.value;
+  EXPECT_EQ(text_of_plan(plan, true).find(concat("[8,", words, "]")), std::string::npos) << text_of_plan(plan, true);
+}
+
+TEST_P(ClassesInParts, GiveTheLossOfOneDevice) {
+  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{{2, "tensor=2"}, {4, "data=2,tensor=2"}}) {
+    SCOPED_TRACE(parallel);
+    CompileOptions one = options_for(8, {1}), many = shared_by(devices, parallel);
+    GetParam().loss(one.loss);
+    GetParam().loss(many.loss);
+    expect_equal(train(untied, many, 20, 0.02), train(untied, one, 20, 0.02));
+  }
+}
+
+std::vector<double> rising_weights() {
+  std::vector<double> weights;
+  for (std::int64_t c = 0; c < words; ++c) weights.push_back(0.25 * static_cast<double>(1 + c % 5));
+  return weights;
+}
+INSTANTIATE_TEST_SUITE_P(Rows, ClassesInParts,
+                         testing::Values(Classes{"smoothed", [](LossOptions& l) { l.smoothing = 0.1; }},
+                                         Classes{"weighted_by_class", [](LossOptions& l) { l.class_weights = rising_weights(); }},
+                                         Classes{"weighted_by_sample", [](LossOptions& l) { l.sample_weights = true; }},
+                                         Classes{"smoothed_but_for_one", [](LossOptions& l) {
+                                                   l.smoothing = 0.1;
+                                                   l.ignore_index = 2;
+                                                 }},
+                                         Classes{"all_of_it", [](LossOptions& l) {
+                                                   l.smoothing = 0.2;
+                                                   l.ignore_index = 1;
+                                                   l.class_weights = rising_weights();
+                                                   l.sample_weights = true;
+                                                 }},
+                                         Classes{"focal", [](LossOptions& l) { l.name = "focal"; }}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 TEST(ParallelLayers, StatisticsOfChannelsAreTheBitsOfOneDevice) {
   CompileOptions many = shared_by(2, "tensor=2");
   many.parallel.splits =
@@ -197,6 +247,41 @@ TEST(ParallelLayers, TellHowManyPartsThereAre) {
   EXPECT_EQ(split_of(plan), (std::set<std::string>{"first:0", "firstb:0", "second:1"}));
   EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) {
     return w.find("'third': axis 0 of [5,16] has no 8 equal parts, but 5") != std::string::npos;
+  })) << text_of_plan(plan, true);
+}
+
+// One weight for queries and half as many keys and values.
+Graph grouped_in_one_weight(std::int64_t n) {
+  Builder b;
+  b.graph.name = "grouped";
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  const NodeId split = b.graph.add_node(internal_operator("Split"), "runs", {{"axis", std::int64_t{2}}, {"split", Ints{8, 4, 4}}},
+                                        {dense(b, x, "qkv", width, 16, false)}, 3);
+  const auto heads_of = [&](int i, std::int64_t count, Ints perm) {
+    const Ints apart{n, tokens, count, 2};
+    return b.node("Transpose", {b.node("Reshape", {b.graph[split].outputs[static_cast<std::size_t>(i)]}, {{"shape", apart}})},
+                  {{"perm", std::move(perm)}});
+  };
+  const auto repeated = [&](ValueId v) {
+    const Shape s = b.graph[v].type.shape;
+    const ValueId apart = b.node("Reshape", {v}, {{"shape", Ints{n, 2, 1, s[2], s[3]}}});
+    return b.node("Reshape", {b.node("Expand", {apart}, {{"shape", Ints{n, 2, 2, s[2], s[3]}}})}, {{"shape", Ints{n, 4, s[2], s[3]}}});
+  };
+  const ValueId scores = b.node("MatMul", {heads_of(0, 4, {0, 2, 1, 3}), repeated(heads_of(1, 2, {0, 2, 3, 1}))});
+  const ValueId shares = b.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+  const ValueId read = b.node("MatMul", {shares, repeated(heads_of(2, 2, {0, 2, 1, 3}))});
+  const ValueId turned = b.node("Transpose", {read}, {{"perm", Ints{0, 2, 1, 3}}});
+  const ValueId joined = b.node("Reshape", {turned}, {{"shape", Ints{n, tokens, width}}});
+  const ValueId y = mean_of_tokens(b, dense(b, joined, "proj", width, width));
+  b.graph.outputs = {gemm(b, b.node("Relu", {gemm(b, y, "up", width, 16)}), "head", 16, 5)};
+  return b.graph;
+}
+
+TEST(ParallelLayers, TellThatLayersOfOneWeightHaveSeveralWidths) {
+  const Plan plan = plan_of(grouped_in_one_weight, shared_by(2, "tensor=2"));
+  EXPECT_FALSE(split_of(plan).contains("qkv:1"));
+  EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) {
+    return w.find("'qkv': ") != std::string::npos && w.find("has layers of several widths") != std::string::npos;
   })) << text_of_plan(plan, true);
 }
 

@@ -202,9 +202,14 @@ inline Trained train_by(Plan made, const Backend& backend, Graph (*model)(std::i
     for (std::int64_t i = 0; i < plan.batch; ++i)
       labels.write<std::int64_t>()[static_cast<std::size_t>(i)] =
           2 * (x.values<float>()[static_cast<std::size_t>(i * row)] > 0) + (x.values<float>()[static_cast<std::size_t>(i * row + 1)] > 0);
+    Tensor weights(TensorType{DType::float32, {plan.batch}});  // of samples
+    for (std::int64_t i = 0; i < plan.batch; ++i) weights.write<float>()[static_cast<std::size_t>(i)] = 0.5F * static_cast<float>(i % 4);
     std::vector<const std::byte*> in;
     for (const HostInput& h : plan.inputs)
-      in.push_back(h.name == "x" ? x.bytes().data() : h.name == "labels" ? labels.bytes().data() : nullptr);
+      in.push_back(h.name == "x"                           ? x.bytes().data()
+                   : h.name == "labels"                    ? labels.bytes().data()
+                   : h.role == ValueRole::sample_weight    ? weights.bytes().data()
+                                                           : nullptr);
     std::vector<std::vector<float>> out;
     std::vector<std::byte*> pointers;
     for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.bytes()) / sizeof(float));
