@@ -15,6 +15,7 @@
 #include "planner/memory/assemble.h"
 #include "planner/memory_limit.h"
 #include "planner/passes/run_passes.h"
+#include "planner/place/parallel.h"
 #include "planner/programs.h"
 #include "planner/rewrite/fusing.h"
 #include "planner/rewrite/pass.h"
@@ -97,6 +98,7 @@ class Compilation {
 
   void begin() {
     check_options(source_, o_, backends_);
+    if (training_ && !parameters_of_) check_micro_batches(o_);  // further plans are for what is left of an epoch
     plan_.mode = o_.mode;
     plan_.batch = o_.batch;
     plan_.precision = o_.precision;

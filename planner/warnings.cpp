@@ -7,6 +7,7 @@
 #include "base/option.h"
 #include "graph/operator.h"
 #include "planner/loss/labels.h"
+#include "planner/place/parallel.h"
 
 namespace tandem {
 namespace {
@@ -32,6 +33,12 @@ void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
                         std::round(10 * most) / 10, " times as long as with cores of their own"));
 }
 
+bool normalizes_batches(const Plan& plan) {
+  return std::ranges::any_of(plan.programs, [](const DeviceProgram& d) {
+    return std::ranges::any_of(d.steps, [](const Step& s) { return s.op() == "BatchNormalizationTraining"; });
+  });
+}
+
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
   std::int64_t busy = 0, least = plan.batch;
   for (const PlanDevice& d : plan.devices)
@@ -40,12 +47,27 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
       least = std::min(least, d.slice_size);
     }
   if (busy < 2 || least == plan.batch || o.synchronize_batch_norm) return;
-  for (const DeviceProgram& d : plan.programs)
-    if (std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.op() == "BatchNormalizationTraining"; })) {
-      list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
-                            "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
-      return;
-    }
+  if (normalizes_batches(plan))
+    list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
+                          "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
+}
+
+// Too few micro-batches keep stages waiting; too small ones make statistics of few samples.
+void warn_of_micro_batches(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
+  const auto count = static_cast<int>(micro_batches_of(o.parallel, o.batch));
+  if (count > 1 && normalizes_batches(plan))
+    list.push_back(concat("BatchNormalization sees one micro-batch at a time (", o.batch / count, " of ", o.batch,
+                          " samples): it trains as one device does with the same micro-batches"));
+  if (o.configuration || o.placement || o.parallel.pipeline == 1 || o.devices.size() == 1) return;
+  const Parallelism p = resolved(o.parallel, o.devices.size());
+  const auto stages = static_cast<int>(p.pipeline);
+  const auto waits = [&](int micro_batches) {
+    const std::vector<PartTimes> equal(static_cast<std::size_t>(stages * p.schedule.chunks), PartTimes{1, 1, 1});
+    return std::llround(100 * replayed(schedules_of(p.schedule.kind, stages, p.schedule.chunks, micro_batches), equal, 0).bubble);
+  };
+  if (count < stages)
+    list.push_back(concat(stages, " equal stages with ", option("micro_batches"), ' ', count, " wait ", waits(count), "% of a step; with ",
+                          4 * stages, " they would wait ", waits(4 * stages), "%"));
 }
 
 // "'bn1', 'bn2' and 3 more"
@@ -137,6 +159,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   warn_of_variances(list, model);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
+  warn_of_micro_batches(list, plan, o);
   warn_of_few_values(list, plan);
   warn_of_loss(list, o, model);
   warn_of_outputs(list, o, model);

@@ -2,6 +2,7 @@
 // several chunks a stage, as many parts: chunk c of stage s is part c * stages + s of the model. A batch goes through in micro-batches.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,13 @@ enum class ScheduleKind { gpipe, one_f_one_b, interleaved, zb_h1 };
 std::string_view name_of(ScheduleKind kind);  // as people write it: "1f1b"
 // Whether gradients of weights are computed in a phase of their own, apart from those of values.
 bool splits_backward(ScheduleKind kind);
+
+struct PipelineSchedule {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int chunks = 1;  // parts of the model a stage: 2 or more where it is `interleaved`, else 1
+  bool operator==(const PipelineSchedule&) const = default;
+};
+std::string to_string(const PipelineSchedule& schedule);  // "interleaved=2"
 
 // Parts of a step. `prepare` and `update` are done once a step, the others for each micro-batch.
 enum class Phase { prepare, forward, backward, weights, update };
