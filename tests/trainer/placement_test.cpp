@@ -87,6 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"layers_and_states", "lenet", "cpu:0-3", {}, "data=2,tensor=2,zero=3", "adamw"},
                     Row{"weights_on_the_first", "lenet", "cpu:0-2", {}, "data=3", "sgd", 0},
                     Row{"weights_on_the_last", "mlp", "cpu:0-1", {}, "data=2", "adamw", 1},
+                    Row{"pipeline", "lenet", "cpu:0-1", {}, "pipeline=2", "adamw"},
+                    Row{"pipeline_of_replicas", "mlp", "cpu:0-3", {}, "data=2,pipeline=2,zero=1"},
                     Row{"owners", "mlp", "cpu:0-2", {}, "zero=1", "lamb"},
                     Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}}),
     [](const auto& info) { return std::string(info.param.name); });
