@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <array>
 
 #include "graph/operator.h"
 
@@ -147,6 +148,11 @@ int held_axis(const Shape& held, const Layout& source, const Shape& of_template,
   for (int i = 0; i < held.rank(); ++i)
     if (template_axis(held, source, of_template, i).axis == axis) return i;
   return -1;
+}
+
+std::string_view name_of(Phase phase) {
+  static constexpr std::array<std::string_view, phases> names{"prepare", "forward", "backward", "weights", "update"};
+  return names.at(static_cast<std::size_t>(phase));
 }
 
 std::string_view name_of(ValueRole role) {

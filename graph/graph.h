@@ -10,6 +10,7 @@
 #include "graph/attributes.h"
 #include "graph/batch.h"
 #include "graph/layout.h"
+#include "graph/phase.h"
 #include "graph/placement.h"
 #include "graph/shape.h"
 #include "graph/tensor.h"
@@ -83,6 +84,8 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<std::string> origin;  // names of the ONNX nodes it came from
+  Phase phase = Phase::forward;     // of a plan with micro-batches
+  int chunk = 0;                    // of the chunks of layers that one device has
 };
 
 // What a graph gives: a value, and what as. One value may be given as several things: as the gradient of two parameters.

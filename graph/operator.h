@@ -267,6 +267,9 @@ struct Operator {
   // Output i of an update overwrites input in_place[i], a parameter (SgdUpdate, RunningStatistics). An update of
   // several tensors repeats the pattern: output i of tensor t overwrites input in_place[i] + t * (inputs - 1) / tensors.
   std::vector<int> in_place;
+  // Output 0 is what operand 0, an activation, becomes in its own memory: each micro-batch adds to it.
+  bool accumulates = false;
+  std::string_view runs_as;                                      // the operator whose kernels compute it; empty: its own
   // In place, but no optimizer's: operand 0 follows operand 1, which is a statistic of the batch.
   bool keeps_statistic = false;
   // Computes each output element from the input elements at the same (broadcast) place: the planner may fuse it into

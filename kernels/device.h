@@ -14,6 +14,8 @@ class World;  // ranks/world.h
 
 // What Device::create_stream takes, and plans say of a step.
 inline constexpr int compute_stream = 0, communication_stream = 1, copy_stream = 2;
+// What stages of a pipeline send each other: each way by streams of its own, so that what comes late holds back nothing else.
+inline constexpr int send_forward_stream = 3, receive_forward_stream = 4, send_backward_stream = 5, receive_backward_stream = 6;
 
 // A device as a user names it: "cpu:0", "cuda:3".
 struct DeviceId {

@@ -15,7 +15,9 @@
 #include "planner/memory/assemble.h"
 #include "planner/memory_limit.h"
 #include "planner/passes/run_passes.h"
-#include "planner/place/parallel.h"
+#include "planner/pipeline/schedules.h"
+#include "planner/place/by_rules.h"
+#include "planner/place/find_phases.h"
 #include "planner/programs.h"
 #include "planner/rewrite/fusing.h"
 #include "planner/rewrite/pass.h"
@@ -59,6 +61,20 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
   }
 }
 
+// What graphs are made for: plans that only predict go through the batch at once.
+CompileOptions of_micro_batch(CompileOptions o) {
+  if (o.mode == PlanMode::inference) o.parallel.micro_batches = 1;
+  const std::int64_t parts = o.parallel.micro_batches;
+  if (parts < 1 || o.batch % parts != 0) {
+    std::int64_t nearest = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, o.batch));
+    while (o.batch % nearest != 0) --nearest;
+    fail(ExitCode::usage, option("micro_batches"), ": a batch of ", o.batch, " has no ", parts, " equal parts, the nearest number is ",
+         nearest);
+  }
+  o.batch /= o.parallel.micro_batches;
+  return o;
+}
+
 // One compilation, in the order of its functions. `optional_fusions`: use forms of nodes that may or may not pay off. If absent, the
 // compilation decides (by time, where kernels are timed) and stores its decision here.
 class Compilation {
@@ -66,7 +82,7 @@ class Compilation {
   Compilation(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of,
               std::optional<bool>& optional_fusions)
       : source_(source),
-        o_(options),
+        o_(of_micro_batch(options)),
         backends_(backends),
         parameters_of_(parameters_of),
         optional_fusions_(optional_fusions),
@@ -98,9 +114,9 @@ class Compilation {
 
   void begin() {
     check_options(source_, o_, backends_);
-    if (training_ && !parameters_of_) check_micro_batches(o_);  // further plans are for what is left of an epoch
     plan_.mode = o_.mode;
-    plan_.batch = o_.batch;
+    plan_.batch = o_.batch * o_.parallel.micro_batches;
+    plan_.micro_batches = o_.parallel.micro_batches;
     plan_.precision = o_.precision;
     plan_.options = o_.kernel;
     plan_.options.tf32 = o_.precision == Precision::tf32;
@@ -138,6 +154,7 @@ class Compilation {
     };
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
+    if (o.parallel.micro_batches > 1) find_phases(whole, o.parallel.zero > 2, splits_backward(o.parallel.schedule.kind));
     if (graphs_.empty()) begin_with(whole, context);
     graphs_.push_back(programs_of(std::move(whole), o));
     return optional;
@@ -237,7 +254,10 @@ class Compilation {
   // Order of updates, memory shared in place, then slices, sums, concats and offsets.
   Plan assembled() {
     for (const auto& program : best_.programs) {
-      if (!collective_) schedule_updates(*program);
+      if (o_.parallel.micro_batches > 1)
+        arrange_phases(*program);
+      else if (!collective_)
+        schedule_updates(*program);
       share_in_place(*program);
     }
     std::vector<Replica> replicas;
@@ -249,6 +269,7 @@ class Compilation {
                       best_.programs[unit_of_[d]].get(),
                       backend(o_.devices[d].id.backend).stages_inputs()};
       if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
+      if (o_.parallel.micro_batches > 1) replica.schedule = schedule_on(static_cast<int>(d));
       replicas.push_back(std::move(replica));
     }
     rows_.resize(outputs_.size());
@@ -258,6 +279,17 @@ class Compilation {
       if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
     warn_of_disturbed_times();
     return std::move(plan_);
+  }
+
+  // Groups that are no pipeline work on each micro-batch together.
+  StageSchedule schedule_on(int device) const {
+    int stage = 0, chunks = 1;
+    const int stages = placement_ ? std::max(1, placement_->stages) : 1;
+    if (stages > 1) {
+      stage = static_cast<int>(group_with(placement_->groups, device));
+      chunks = static_cast<int>(placement_->groups.size()) / stages;
+    }
+    return stage_schedule(o_.parallel.schedule.kind, stage, stages, chunks, static_cast<int>(o_.parallel.micro_batches));
   }
 
   void warn_of_disturbed_times() {
@@ -276,7 +308,7 @@ class Compilation {
   }
 
   const GraphSource& source_;
-  const CompileOptions& o_;
+  const CompileOptions o_;  // of a micro-batch
   const Backends backends_;
   const Plan* const parameters_of_;
   std::optional<bool>& optional_fusions_;
@@ -306,6 +338,7 @@ Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backe
 Graph training_graph(const GraphSource& source, const CompileOptions& asked) {
   CompileOptions options = asked;
   options.mode = PlanMode::training;
+  options = of_micro_batch(options);
   const Losses losses = losses_of(source, options);
   PassContext context{.options = options, .samples = options.batch, .losses = &losses};
   const Graph model = source(options.batch);

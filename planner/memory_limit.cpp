@@ -75,12 +75,15 @@ void refuse_batch(const std::string& message, CompileOptions o, const Compile& c
       return false;
     }
   };
-  std::int64_t fits = 0, fails = o.batch;
+  const std::int64_t parts = o.parallel.micro_batches;
+  std::int64_t fits = 0, fails = o.batch / parts;
   while (fails - fits > 1) {
-    o.batch = fits + (fails - fits) / 2;
-    (fit() ? fits : fails) = o.batch;
+    const std::int64_t rows = fits + (fails - fits) / 2;
+    o.batch = rows * parts;
+    (fit() ? fits : fails) = rows;
   }
-  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of 1 fits", smaller_by_parts(o));
+  fits *= parts;
+  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of ", parts, " fits", smaller_by_parts(o));
   throw BatchTooLarge(concat(message, ": the largest batch that fits is ", fits), fits);
 }
 

@@ -92,6 +92,8 @@ struct Parallelism {
     bool operator==(const Split&) const = default;
   };
   std::vector<Split> splits{};
+  // A batch is worked through in so many parts, one behind the other: each holds activations of its own samples alone.
+  std::int64_t micro_batches = 1;
   int weights_on = -1;  // the device, as an index into CompileOptions::devices, on which trained parameters and states live; -1: on each
   // Nodes and parameters that the pattern names, or that belong to a module that it names, are put on these devices. The first such rule
   // counts; what no rule names lies with its operands (planner/place/by_rules.h). Mesh and factors are then those of each such group.
@@ -102,9 +104,7 @@ struct Parallelism {
     bool operator==(const Place&) const = default;
   };
   std::vector<Place> places{};
-  // Equal runs of a batch, whose gradients are summed: a step goes through them in the schedule's order.
-  std::int64_t micro_batches = 1;
-  PipelineSchedule schedule{};
+  PipelineSchedule schedule{};  // the order in which stages do micro-batches
   // What each part of the model has, in their order: patterns as those of places, separated by commas. "rest": what no other names.
   // Empty: parts are cut by estimated times (planner/pipeline/cuts.h).
   std::vector<std::string> stages{};
@@ -248,5 +248,8 @@ inline bool chooses_by_time(const CompileOptions& o) { return o.tuning.autotune 
 // Rows of a batch per device by weight: floor or ceiling of the exact share, sum = batch (largest remainder first,
 // the earlier device first among equals). Fails (usage) where no weight is positive or one is negative.
 std::vector<std::int64_t> slice_sizes(std::int64_t batch, std::span<const double> weights);
+
+// How many micro-batches a batch has of which none is larger than `most` rows: the fewest that are equal.
+std::int64_t micro_batches_of(std::int64_t batch, std::int64_t most);
 
 }  // namespace tandem

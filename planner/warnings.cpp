@@ -33,31 +33,26 @@ void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
                         std::round(10 * most) / 10, " times as long as with cores of their own"));
 }
 
-bool normalizes_batches(const Plan& plan) {
-  return std::ranges::any_of(plan.programs, [](const DeviceProgram& d) {
-    return std::ranges::any_of(d.steps, [](const Step& s) { return s.op() == "BatchNormalizationTraining"; });
-  });
-}
-
 void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
-  std::int64_t busy = 0, least = plan.batch;
+  const std::int64_t rows = plan.batch / plan.micro_batches;
+  std::int64_t busy = 0, least = rows;
   for (const PlanDevice& d : plan.devices)
     if (d.slice_size > 0) {
       ++busy;
       least = std::min(least, d.slice_size);
     }
-  if (busy < 2 || least == plan.batch || o.synchronize_batch_norm) return;
-  if (normalizes_batches(plan))
-    list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", plan.batch,
-                          "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
+  const auto normalizes = [](const Step& s) { return s.op() == "BatchNormalizationTraining"; };
+  if (std::ranges::none_of(plan.programs, [&](const DeviceProgram& d) { return std::ranges::any_of(d.steps, normalizes); })) return;
+  if (plan.micro_batches > 1)
+    list.push_back(concat("BatchNormalization sees each micro-batch of ", rows, " samples by itself: ", plan.micro_batches,
+                          " of them do not train exactly as a batch of ", plan.batch));
+  if (busy < 2 || least == rows || o.synchronize_batch_norm) return;
+  list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", rows,
+                        "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
 }
 
-// Too few micro-batches keep stages waiting; too small ones make statistics of few samples.
-void warn_of_micro_batches(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
-  const auto count = static_cast<int>(micro_batches_of(o.parallel, o.batch));
-  if (count > 1 && normalizes_batches(plan))
-    list.push_back(concat("BatchNormalization sees one micro-batch at a time (", o.batch / count, " of ", o.batch,
-                          " samples): it trains as one device does with the same micro-batches"));
+// Too few micro-batches keep stages waiting.
+void warn_of_bubble(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
   if (o.configuration || o.placement || o.parallel.pipeline == 1 || o.devices.size() == 1) return;
   const Parallelism p = resolved(o.parallel, o.devices.size());
   const auto stages = static_cast<int>(p.pipeline);
@@ -65,6 +60,7 @@ void warn_of_micro_batches(std::vector<std::string>& list, const Plan& plan, con
     const std::vector<PartTimes> equal(static_cast<std::size_t>(stages * p.schedule.chunks), PartTimes{1, 1, 1});
     return std::llround(100 * replayed(schedules_of(p.schedule.kind, stages, p.schedule.chunks, micro_batches), equal, 0).bubble);
   };
+  const auto count = static_cast<int>(plan.micro_batches);
   if (count < stages)
     list.push_back(concat(stages, " equal stages with ", option("micro_batches"), ' ', count, " wait ", waits(count), "% of a step; with ",
                           4 * stages, " they would wait ", waits(4 * stages), "%"));
@@ -159,7 +155,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   warn_of_variances(list, model);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
-  warn_of_micro_batches(list, plan, o);
+  warn_of_bubble(list, plan, o);
   warn_of_few_values(list, plan);
   warn_of_loss(list, o, model);
   warn_of_outputs(list, o, model);

@@ -53,7 +53,8 @@ void DeviceRuntime::load(const Buffer& constant, std::byte* memory) {
   streams_[0]->synchronize();
 }
 
-void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges) {
+void DeviceRuntime::add(const ExpandedPlan& expanded, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges) {
+  const Plan& plan = expanded.plan;
   const DeviceId& name = plan.devices[index_].device;
   const DeviceProgram& device = plan.program_of(index_);
   for (const Step& s : device.steps)
@@ -81,7 +82,7 @@ void DeviceRuntime::add(const Plan& plan, CollectiveGroup* group, std::span<cons
   if (std::getenv("TANDEM_POISON_SCRATCH"))
     for (std::size_t i = 0; i < bases.size(); ++i)
       if (device.arenas[i].kind == ArenaKind::scratch) place.poisoned = {bases[i], static_cast<std::size_t>(device.arenas[i].bytes)};
-  programs_.push_back(std::make_unique<Program>(plan, index_, place, addresses));
+  programs_.push_back(std::make_unique<Program>(expanded, index_, place, addresses));
 }
 
 std::byte* DeviceRuntime::address_of(ArenaKind arena, const ParameterPart& part) const {

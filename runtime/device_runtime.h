@@ -12,7 +12,7 @@ class DeviceRuntime {
   // Allocates the arenas that a plan needs beyond those there are, loads its constants and makes its program. The first
   // plan's parameters and optimizer state are all plans'; gradients and scratch are shared where they are large enough,
   // so a session whose largest plan comes first takes that plan's bytes and the others' constants.
-  void add(const Plan& plan, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges);
+  void add(const ExpandedPlan& expanded, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges);
   Program& program(std::size_t index) { return *programs_[index]; }
 
   // A part that the device keeps in one of the two persistent arenas; `bytes` lie as its operand says.

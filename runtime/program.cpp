@@ -19,12 +19,16 @@ struct Program::Adding {
   StepId id;
   const Step& step;
   Stream* stream;
+  std::pair<StepId, int> own;  // of the plan that is expanded: the step, and the slot
   std::byte* address(BufferId buffer) const { return buffer.present() ? addresses[static_cast<std::size_t>(buffer.index)] : nullptr; }
 };
 
-Program::Program(const Plan& plan, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
+Program::Program(const ExpandedPlan& expanded, std::size_t device_index, const Place& place, std::span<std::byte* const> addresses)
     : staging_(place.staging), group_(place.group), rank_(place.rank), ahead_(place.device.runs_ahead()), poisoned_(place.poisoned) {
+  const Plan& plan = expanded.plan;
   const DeviceProgram& device = plan.program_of(device_index);
+  const ProgramId program = plan.devices[device_index].program;
+  step_of_ = expanded.step_of[program];
   IdVector<StepId, Event*> ended(device.steps.size(), nullptr);  // recorded where another stream waits for it
   for (const Step& s : device.steps)
     for (const StepId w : s.waits) {
@@ -46,7 +50,8 @@ Program::Program(const Plan& plan, std::size_t device_index, const Place& place,
       last = w;
       instructions_.push_back({.kind = Instruction::wait, .step = id.index, .stream = stream, .event = ended[w]});
     }
-    const Adding adding{plan, device_index, device, place, addresses, id, step, stream};
+    const Adding adding{
+        plan, device_index, device, place, addresses, id, step, stream, {step_of_[at(id.index)], expanded.slot_of[program][at(id.index)]}};
     std::visit([&](const auto& what) { add(adding, what); }, step.what);
     if (ended[id]) instructions_.push_back({.kind = Instruction::record, .step = id.index, .stream = stream, .event = ended[id]});
   }
@@ -58,13 +63,20 @@ void Program::add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel) {
   for (const BufferId id : a.step.inputs) inputs.push_back(a.address(id));
   for (const BufferId id : a.step.outputs) outputs.push_back(a.address(id));
   kernel->bind(inputs, outputs, a.address(a.step.workspace));
-  instructions_.push_back({.kind = Instruction::launch, .step = a.id.index, .stream = a.stream, .kernel = kernel.get()});
+  launch(a, *kernel);
   kernels_.push_back(std::move(kernel));
 }
 
+void Program::launch(const Adding& a, Kernel& kernel) {
+  instructions_.push_back({.kind = Instruction::launch, .step = a.id.index, .stream = a.stream, .kernel = &kernel});
+}
+
 void Program::add(const Adding& a, const LaunchStep& launch) {
+  Kernel*& shared = shared_[a.own];
+  if (shared) return this->launch(a, *shared);
   try {
     add_kernel(a, make_kernel(a.place.backend, a.plan, a.index, a.step, launch));
+    shared = kernels_.back().get();
   } catch (const Error& e) {
     fail(e.code(), names_.back(), ": ", e.what());
   }
@@ -76,6 +88,7 @@ void Program::add(const Adding& a, const ExchangeStep& step) {
   try {
     add_kernel(a, a.place.group->make(*a.place.exchanges[at(step.exchange.index)], a.place.rank));
     instructions_.back().channel = a.place.exchanges[at(step.exchange.index)]->channel;
+    instructions_.back().between_stages = a.step.stream >= send_forward_stream;
   } catch (const Error& error) {
     fail(error.code(), names_.back(), ": ", error.what());
   }
@@ -95,9 +108,11 @@ void Program::add(const Adding& a, const SliceStep& slice) {
   const BufferId id = a.step.outputs[0];
   const Operand& operand = a.device.buffers[id].operand;
   if (operand.bytes() == 0) return;
-  const bool rows = a.plan.inputs[static_cast<std::size_t>(slice.host)].batched;
-  Instruction copy =
-      copy_of(a, id, Instruction::copy_in, slice.host, rows ? operand.bytes() / operand.shape[0] * a.plan.devices[a.index].slice_begin : 0);
+  const HostInput& input = a.plan.inputs[at(slice.host)];
+  const std::int64_t row = a.plan.first_row(static_cast<int>(a.index), a.step.micro_batch);
+  // Of the runtime's own there is one for each micro-batch.
+  const std::int64_t own = input.role == ValueRole::step_state ? operand.bytes() * a.step.micro_batch : 0;
+  Instruction copy = copy_of(a, id, Instruction::copy_in, slice.host, input.batched ? operand.bytes() / operand.shape[0] * row : own);
   if (a.step.workspace.present()) {
     Instruction staged = copy;
     staged.stream = staging_.stream.get();
@@ -118,7 +133,8 @@ void Program::add(const Adding& a, const ConcatStep& part) {
   const bool rows = a.plan.outputs[static_cast<std::size_t>(part.host)].combine == Combine::rows;
   const int device = static_cast<int>(a.index);
   const std::int64_t offset =
-      rows ? operand.bytes() / operand.shape[0] * a.plan.first_row(device, part) : operand.bytes() * a.plan.parts_before(device, part);
+      rows ? operand.bytes() / operand.shape[0] * a.plan.first_row(device, part, a.step.micro_batch)
+           : operand.bytes() * a.plan.parts_before(device, a.step);
   instructions_.push_back(copy_of(a, id, Instruction::copy_out, part.host, offset));
   const Instruction& copy = instructions_.back();
   host_parts_.push_back({copy.host, copy.offset, copy.bytes});
@@ -166,7 +182,7 @@ void Program::queue(const HostBuffers& host, const Slot& slot) const {
   const bool first = ahead_ && begun_ == 1;
   for_each(instructions_, [&](const Instruction& i) {
     if (host.stop && (*host.stop)()) return;
-    const bool alone = first && i.channel >= 0;
+    const bool alone = first && i.channel >= 0 && !i.between_stages;
     if (alone) {
       for (Stream* s : streams_) s->synchronize();
       group_->meet(i.channel, rank_);
@@ -216,7 +232,7 @@ void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int 
     }
     const auto middle = times.begin() + std::ssize(times) / 2;
     std::nth_element(times.begin(), middle, times.end());
-    seconds[static_cast<std::size_t>(i.step)] += *middle;
+    seconds[at(step_of_[at(i.step)].index)] += *middle;
   };
   staging_.holder = nullptr;
   put_inputs(host.inputs, slot);

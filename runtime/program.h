@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,9 +35,9 @@ class Program {
     std::span<const ExchangeSpec* const> exchanges;  // by exchange of the plan: the device's row
     std::span<std::byte> poisoned = {};  // filled with ones before each step: no number, for floats
   };
-  // addresses[i]: where buffer i of the plan lies. Fails (device) naming the step whose kernel the backend does not
+  // addresses[i]: where buffer i of the expanded plan lies. Fails (device) naming the step whose kernel the backend does not
   // have, or has with other layouts.
-  Program(const Plan& plan, std::size_t device, const Place& place, std::span<std::byte* const> addresses);
+  Program(const ExpandedPlan& expanded, std::size_t device, const Place& place, std::span<std::byte* const> addresses);
 
   // Queues the step. `next` announces the inputs of the step that follows. Allocates, validates and chooses nothing. On a device
   // that runs ahead two steps may be under way; what is staged of the inputs is read until the step's finish(), of those
@@ -86,6 +87,7 @@ class Program {
     std::int64_t bytes = 0;
     std::int64_t place = -1;  // in a slot, of a copy to or from there
     int channel = -1;         // of a kernel that exchanges
+    bool between_stages = false;  // it sends or receives, and others of the device may come before the other end does
   };
   // Pinned memory of a step's own inputs and its outputs: the addresses that a captured step has. Two steps use two by turns.
   struct Slot {
@@ -112,13 +114,16 @@ class Program {
   void add(const Adding& a, const ConcatStep& step);
   Instruction copy_of(const Adding& a, BufferId buffer, Instruction::Kind kind, int host, std::int64_t offset) const;
   void add_kernel(const Adding& a, std::unique_ptr<Kernel> kernel);
+  void launch(const Adding& a, Kernel& kernel);
 
   std::vector<Instruction> staged_, taken_;  // staged inputs: from the host, on the copy stream; then to where the step reads
   std::vector<Instruction> instructions_;    // all else
   std::vector<Stream*> streams_;  // those used
   std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::map<std::pair<StepId, int>, Kernel*> shared_;  // of a step, by its slot: micro-batches that lie in one place share a kernel
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::string> names_;  // of the steps, for messages
+  std::vector<StepId> step_of_;     // of an expanded plan's steps, the plan's own
   std::vector<HostPart> host_parts_;
 
   Staging& staging_;

@@ -89,20 +89,24 @@ void Session::State::load(Plan plan) {
     claim(own.random, step_random, {DType::int64, {4}});
     const std::int64_t means = p.inputs[i].type.shape.elements();
     claim(own.shares, step_shares, {DType::float32, {means}});
-    if (own.shares == static_cast<int>(i)) shares.resize(std::max(shares.size(), static_cast<std::size_t>(means)));
+    if (own.shares == static_cast<int>(i)) shares.resize(std::max(shares.size(), static_cast<std::size_t>(means * p.micro_batches)));
   }
   own_inputs.push_back(own);
   can_be_left.push_back(p.mode == PlanMode::inference && !exchanges(p));
-  for (DeviceInputs& i : inputs) i.inputs.resize(std::max(i.inputs.size(), p.inputs.size()));
+  for (DeviceInputs& i : inputs) {
+    i.inputs.resize(std::max(i.inputs.size(), p.inputs.size()));
+    i.random.resize(std::max(i.random.size(), static_cast<std::size_t>(4 * p.micro_batches)));
+  }
 
   if (world) world->agree(std::vector<World::Fact>{{"plan", hash_of(p)}});
   if (!group && exchanges(p)) make_group(p);
-  const std::vector<ExchangeSpec> specs = exchange_specs(p, channels);
+  const ExpandedPlan written_out = expanded(p);
+  const std::vector<ExchangeSpec> specs = exchange_specs(written_out.plan, channels);
   if (group) group->connect(specs);
   on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
     const std::size_t index = static_cast<std::size_t>(range.first) + d;
     if (!device) device = std::make_unique<DeviceRuntime>(p, index, find_backend(backends, p.devices[index].device));
-    device->add(p, group.get(), specs);
+    device->add(written_out, group.get(), specs);
   });
   channels += static_cast<int>(specs.size());
 
@@ -290,17 +294,21 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
   s.scalars = {.learning_rate = static_cast<float>(step.learning_rate), .epoch = static_cast<float>(step.epoch),
                .fresh = step.fresh ? 1.0F : 0.0F, .hold = step.hold ? 1.0F : 0.0F, .average = static_cast<float>(step.average)};
   set_step(s.scalars, step.kind, static_cast<double>(step.step), step.beta1, step.beta2);
-  for (std::size_t i = 0; i < s.shares.size(); ++i) s.shares[i] = i < step.shares.size() ? static_cast<float>(step.shares[i]) : 1.0F;
+  for (std::size_t i = 0; i < s.shares.size(); ++i)
+    s.shares[i] = i < step.shares.size() ? static_cast<float>(step.shares[i]) : 1.0F / static_cast<float>(plan.micro_batches);
   const State::OwnInputs own = s.own_inputs[index];
   for (std::size_t d = 0; d < s.inputs.size(); ++d) {
     State::DeviceInputs& in = s.inputs[d];
-    in.random[0] = static_cast<std::int64_t>(step.seed);
-    in.random[1] = step.step;
-    in.random[2] = plan.devices[static_cast<std::size_t>(s.range.first) + d].slice_begin + step.first;
+    for (int m = 0; m < plan.micro_batches; ++m) {
+      std::int64_t* const random = &in.random[static_cast<std::size_t>(4 * m)];
+      random[0] = static_cast<std::int64_t>(step.seed);
+      random[1] = step.step;
+      random[2] = plan.first_row(s.range.first + static_cast<int>(d), m) + step.first;
+    }
     std::copy(inputs.begin(), inputs.end(), in.inputs.begin());
     if (own.scalars >= 0) in.inputs[static_cast<std::size_t>(own.scalars)] = reinterpret_cast<const std::byte*>(&s.scalars);
     if (own.shares >= 0) in.inputs[static_cast<std::size_t>(own.shares)] = reinterpret_cast<const std::byte*>(s.shares.data());
-    if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random);
+    if (own.random >= 0) in.inputs[static_cast<std::size_t>(own.random)] = reinterpret_cast<const std::byte*>(in.random.data());
   }
   const std::function<bool()>* const stop = s.stop && s.can_be_left[index] ? &s.stop : nullptr;
   const auto job = [&](int d) {

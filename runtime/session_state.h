@@ -31,7 +31,7 @@ struct Session::State {
   StepScalars scalars;
   std::vector<float> shares;  // as many as any plan takes
   struct alignas(64) DeviceInputs {
-    std::int64_t random[4] = {};
+    std::vector<std::int64_t> random;      // four numbers of each micro-batch
     std::vector<const std::byte*> inputs;  // of the plan, the runtime's own replaced
   };
   std::vector<DeviceInputs> inputs;

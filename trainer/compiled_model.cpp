@@ -51,7 +51,7 @@ std::span<const FeedTarget> CompiledModel::inputs() const {
 LoaderOptions::RowsOf CompiledModel::rows_here() const {
   // where devices differ, any may read any rows
   const CompileOptions& o = options.plan;
-  const bool alike = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty();
+  const bool alike = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty() && o.parallel.micro_batches == 1;
   if (!options.world || o.placement || o.configuration || !alike) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
@@ -112,14 +112,42 @@ void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, do
 
 void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
   const Ahead next = put_inputs(plan, inputs, ahead);
-  session->run(plan, runners[plan].inputs, runners[plan].outputs, state, next);
+  session->run(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next);
 }
 
 void CompiledModel::begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
   if (!session->runs_ahead(plan)) return run(plan, inputs, state, ahead);
   const Ahead next = put_inputs(plan, inputs, ahead);
-  session->begin(plan, runners[plan].inputs, runners[plan].outputs, state, next);
+  session->begin(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next);
   ++under_way;
+}
+
+// The shares of the batch's means become those of its micro-batches, each by what its own means are divided by.
+StepState CompiledModel::in_micro_batches(std::size_t index, std::span<std::byte* const> inputs, StepState state) const {
+  const Plan& plan = session->plan(index);
+  if (plan.micro_batches == 1) return state;
+  const std::size_t means = loss_means(), bucket = runners[index].bucket;
+  const std::int64_t rows = plan.batch / plan.micro_batches;
+  std::vector<double> weights(means, 0), shares;
+  for (std::int64_t m = 0; m < plan.micro_batches; ++m) {
+    std::vector<double> own(means, 1);
+    if (!weighs_alike()) {
+      std::vector<std::byte*> from(inputs.begin(), inputs.end());
+      for (std::size_t t = 0; t < targets.size(); ++t)
+        if (from[t])
+          from[t] += m * rows * bucket_forms[bucket].shapes[t].elements() * static_cast<std::int64_t>(size_of(targets[t].sample.dtype));
+      own = weigh(from, rows, bucket);
+    }
+    for (std::size_t i = 0; i < means; ++i) weights[i] += own[i];
+    shares.insert(shares.end(), own.begin(), own.end());
+  }
+  for (std::size_t s = 0; s < shares.size(); ++s) {
+    const std::size_t i = s % means;
+    const double of_step = i < state.shares.size() ? state.shares[i] : 1;
+    shares[s] = weights[i] == 0 ? 0 : of_step * shares[s] / weights[i];
+  }
+  state.shares = std::move(shares);
+  return state;
 }
 
 void CompiledModel::finish() {

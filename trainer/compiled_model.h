@@ -99,6 +99,7 @@ struct CompiledModel {
   StepState step_state(double rate) const;
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
   // What each mean of a batch is divided by: of the losses, then that of distillation. `inputs` are those of the targets.
+  StepState in_micro_batches(std::size_t plan, std::span<std::byte* const> inputs, StepState state) const;
   std::vector<double> weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const;
   bool weighs_alike() const;  // batches of as many samples all have the same weights
   std::size_t loss_means() const { return losses.size() + (options.plan.loss.distillation ? 1 : 0); }

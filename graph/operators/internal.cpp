@@ -7,6 +7,24 @@ namespace tandem::operator_rows {
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
 
+// sum + addend, in the memory of the sum: how the micro-batches of a step add up
+Operator accumulate() {
+  return {.name = "Accumulate",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer =
+              [](InferContext& c) {
+                expect_dtype(c, 1, c.input(0).dtype);
+                expect_shape(c, 1, c.shape(0));
+                c.set_output(0, c.input(0));
+              },
+          .place = place_as_first,
+          .linear = Linear::sum,
+          .accumulates = true,
+          .runs_as = "Add"};
+}
+
 // y[i] = Σ over devices of x[i], with `max` the largest of them; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
 Operator all_reduce() {
   return {.name = "AllReduce",

@@ -154,7 +154,7 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
   GraphBuilder b(graph, "loss", {});
   const auto means = static_cast<std::int64_t>(losses.size()) + (distillation ? 1 : 0);
   const auto in_step = [&](ValueId mean, std::size_t i) {
-    if (!o.optimizer.accumulate) return mean;
+    if (!o.optimizer.accumulate && o.parallel.micro_batches == 1) return mean;
     const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state, step_shares);
     const auto at = static_cast<std::int64_t>(i);
     const ValueId share =

@@ -82,6 +82,9 @@ BufferId root_of(const std::vector<Buffer>& buffers, BufferId id);
 // Moves every update to right behind the last step that reads its parameter or makes its gradient.
 void schedule_updates(LoweredGraph& program);
 
+// Puts the steps of a program with micro-batches in the order of their phases.
+void arrange_phases(LoweredGraph& program);
+
 // Lets outputs take the memory of inputs that nothing reads later.
 void share_in_place(LoweredGraph& program);
 

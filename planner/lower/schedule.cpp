@@ -77,12 +77,16 @@ void schedule_updates(LoweredGraph& p) {
 
 void share_in_place(LoweredGraph& p) {
   IdVector<BufferId, int> last = last_uses(p);
+  IdVector<BufferId, bool> kept(p.buffers.size());  // for every micro-batch
+  for (const Step& s : p.steps)
+    for (const BufferId out : s.outputs)
+      if (out.present() && s.phase == Phase::prepare) kept[root_of(p.buffers, out)] = true;
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];
     std::vector<BufferId> taken;
     for (const auto& [o, i] : p.in_place[s]) {
       const BufferId in = step.inputs[static_cast<std::size_t>(i)], out = step.outputs[static_cast<std::size_t>(o)];
-      if (!in.present() || !out.present()) continue;
+      if (!in.present() || !out.present() || std::ranges::find(step.inputs, out) != step.inputs.end()) continue;
       const BufferId root = root_of(p.buffers, in);
       const Buffer& memory = p.buffers[root];
       Buffer& result = p.buffers[out];
@@ -90,7 +94,7 @@ void share_in_place(LoweredGraph& p) {
       if (memory.arena != ArenaKind::scratch || result.arena != ArenaKind::scratch || result.alias.present() ||
           result.bytes != memory.bytes)
         continue;
-      if (last[root] != static_cast<int>(s)) continue;
+      if (last[root] != static_cast<int>(s) || (kept[root] && is_of_micro_batch(step.phase))) continue;
       if (std::any_of(step.inputs.begin(), step.inputs.end(), shares) || std::find(taken.begin(), taken.end(), root) != taken.end())
         continue;
       result.alias = root;

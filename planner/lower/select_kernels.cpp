@@ -23,6 +23,7 @@ class Selector {
       program_.inputs.push_back({graph_[in].name, b, graph_[in].role, graph_[in].of, whole});
     }
     for (const Node& node : graph_.nodes) {
+      const Phased phased(program_, node);
       values_.set_origin(node.origin);
       if (node.op->name == "Reshape" && reshape(node)) continue;
       if (node.op->name == "Transpose" && transpose(node)) continue;
@@ -55,6 +56,20 @@ class Selector {
   }
 
  private:
+  // The steps of a node are of its phase.
+  struct Phased {
+    Phased(LoweredGraph& p, const Node& n) : program(p), node(n), first(p.steps.size()) {}
+    ~Phased() {
+      for (std::size_t s = first; s < program.steps.size(); ++s) {
+        program.steps[s].phase = node.phase;
+        program.steps[s].chunk = node.chunk;
+      }
+    }
+    LoweredGraph& program;
+    const Node& node;
+    const std::size_t first;
+  };
+
   bool reshape(const Node& node) {
     const ValueId x = node.inputs[0], y = node.outputs[0];
     if (values_.summed(y)) return false;
@@ -148,14 +163,15 @@ class Selector {
   }
 
   void launch(const Node& node) {
-    KernelRequest request{node.op->name, &node.attributes, {}, {}, options_.kernel};
+    const std::string_view op = node.op->runs_as.empty() ? node.op->name : node.op->runs_as;
+    KernelRequest request{op, &node.attributes, {}, {}, options_.kernel};
     for (const ValueId in : node.inputs) request.inputs.push_back(values_.requested(in));
     for (const ValueId out : node.outputs) request.outputs.push_back(wanted_output(out));
     const double flops = flops_of(graph_, node);
     const Choice choice = chosen(node, request, flops);
     const KernelDescription& chosen = choice.kernel;
 
-    Step step{.what = LaunchStep{std::string(node.op->name), chosen.kernel, node.attributes}, .origin = node.origin};
+    Step step{.what = LaunchStep{std::string(op), chosen.kernel, node.attributes}, .origin = node.origin};
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId in = node.inputs[k];
       step.inputs.push_back(in.present() ? values_.form(in, chosen.inputs[k].layout) : BufferId{});
@@ -333,6 +349,13 @@ class Selector {
       if (values_.operand(kept) != d.outputs[k])
         fail("kernel ", d.kernel, " updates '", graph_[updated[k]].name, "' as ", d.outputs[k], ", it is kept as ", values_.operand(kept));
       return values_.add(out, d.outputs[k], MemoryClass::weights, kept);
+    }
+    if (node.op->accumulates) {
+      const BufferId sum = values_.of(node.inputs[0]).at(0);
+      if (values_.operand(sum) != d.outputs[k] || std::ranges::find(d.in_place, std::pair(static_cast<int>(k), 0)) == d.in_place.end())
+        fail("kernel ", d.kernel, " does not add to '", graph_[node.inputs[0]].name, "' in its memory");
+      values_.of(out).push_back(sum);
+      return sum;
     }
     const bool summed = values_.summed(out);
     const Operand& want = request.outputs[k];

@@ -15,6 +15,7 @@ ValueForms::ValueForms(const Graph& graph, const Backend& backend, const SelectO
   const IdVector<ValueId, int> uses = graph.uses();
   for (const Node& node : graph.nodes) note_update(node);
   for (const Node& node : graph.nodes) note_sum(node, uses);
+  for (const Node& node : graph.nodes) note_accumulation(node);
   for (const Node& node : graph.nodes) note_cast(node);
 }
 
@@ -43,6 +44,13 @@ void ValueForms::note_sum(const Node& node, const IdVector<ValueId, int>& uses) 
     facts(part).summed = true;
     facts(part).follows = follows(node.outputs[i]);
   }
+}
+
+// What micro-batches add up to lies where it is read, and what they add lies alike.
+void ValueForms::note_accumulation(const Node& node) {
+  if (!node.op->accumulates) return;
+  for (const ValueId in : node.inputs) facts(in).follows = follows(node.outputs[0]);
+  facts(node.inputs[0]).summed = summed(node.outputs[0]);
 }
 
 // A parameter in 16 bits is cast where it is first read, into the layout that its reader wants; the parameter itself

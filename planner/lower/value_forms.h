@@ -59,6 +59,7 @@ class ValueForms {
   Facts& facts(ValueId v) { return facts_[v]; }
   const Facts& facts(ValueId v) const { return facts_[v]; }
   void note_update(const Node& node);
+  void note_accumulation(const Node& node);
   void note_cast(const Node& node);
   void note_sum(const Node& node, const IdVector<ValueId, int>& uses);
   const Operand* fixed_operand(ValueId v) const;

@@ -37,8 +37,8 @@ struct Class {
   ProgramId kept;  // what they run of the plan whose parameters this one shares
   bool has(const Replica& r, ProgramId keeps) const {
     return first->program == r.program && first->slice_size == r.slice_size && first->outputs == r.outputs &&
-           first->spec.id.backend == r.spec.id.backend && first->stages_inputs == r.stages_inputs && kept == keeps &&
-           all_of(first->model) == all_of(r.model);
+           first->schedule == r.schedule && first->spec.id.backend == r.spec.id.backend && first->stages_inputs == r.stages_inputs &&
+           kept == keeps && all_of(first->model) == all_of(r.model);
   }
 };
 
@@ -65,7 +65,9 @@ class PlanAssembler {
         if (std::any_of(plan_.inputs.begin(), plan_.inputs.end(), [&](const HostInput& h) { return in.feeds(h); })) continue;
         const Operand& o = c->first->program->buffers[in.buffer].operand;
         HostInput host{.name = in.name, .type = {o.dtype, o.shape}, .role = in.role, .of = in.of};
-        host.batched = !in.is_state() && !in.whole && has_batch(host.type, c->first->slice_size);
+        // Rows of a micro-batch. What every device takes whole may be as long as the part of some: it is by rows where that is all.
+        const bool all = c->first->slice_size == plan_.batch / plan_.micro_batches;
+        host.batched = !in.is_state() && (!in.whole || all) && has_batch(host.type, c->first->slice_size);
         if (host.batched) host.type.shape[0] = plan_.batch;
         plan_.inputs.push_back(std::move(host));
       }
@@ -81,7 +83,8 @@ class PlanAssembler {
           if (c->first->output(o) != static_cast<int>(i)) continue;
           const Operand& operand = c->first->program->buffers[c->first->program->outputs[o]].operand;
           if (host.parts == 0) host.type = {operand.dtype, operand.shape};
-          host.parts += static_cast<int>(c->devices.size());
+          const bool once = !is_of_micro_batch(made_in(*c->first->program, c->first->program->outputs[o]).first);
+          host.parts += static_cast<int>(std::ssize(c->devices) * (once ? 1 : plan_.micro_batches));
         }
       if (rows[i] > 0) {
         host.parts = 1;
@@ -186,6 +189,27 @@ class PlanAssembler {
 
 }  // namespace
 
+// Chunks have slots of their own, one behind the other.
+StageSchedule stage_schedule(ScheduleKind kind, int stage, int stages, int chunks, int micro_batches) {
+  StageSchedule s{.entries = schedule_of(kind, stage, stages, chunks, micro_batches)};
+  std::vector<int> first;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    first.push_back(s.slots);
+    s.slots += slots_of(s.entries, chunk);
+  }
+  for (ScheduleEntry& e : s.entries) e.slot += first[at(e.chunk)];
+  return s;
+}
+
+std::pair<Phase, int> made_in(const LoweredGraph& program, BufferId output) {
+  const BufferId root = root_of(program.buffers, output);
+  std::pair<Phase, int> place{Phase::prepare, 0};
+  for (const Step& s : program.steps)
+    for (const BufferId out : s.outputs)
+      if (out.present() && root_of(program.buffers, out) == root) place = {s.phase, s.chunk};
+  return place;
+}
+
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows,
               const CompileOptions& options, const Plan* parameters_of) {
   PlanAssembler assembler(plan, replicas, parameters_of);
@@ -194,7 +218,7 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   assembler.list_outputs(outputs, rows);
   assembler.list_exchanges();
   assembler.assemble_programs(options);
-  for (const Timeline& t : timelines_of(plan)) plan.seconds = std::max(plan.seconds, t.seconds);
+  plan.seconds = seconds_of(plan);
 }
 
 }  // namespace tandem

@@ -5,8 +5,18 @@
 
 #include "planner/lower/lowered_graph.h"
 #include "planner/options.h"
+#include "planner/pipeline/schedules.h"
 
 namespace tandem {
+
+// What a stage does in a step, and how many micro-batches it holds at once.
+struct StageSchedule {
+  std::vector<ScheduleEntry> entries;
+  int slots = 0;
+  bool operator==(const StageSchedule&) const = default;
+};
+
+StageSchedule stage_schedule(ScheduleKind kind, int stage, int stages, int chunks, int micro_batches);
 
 struct Replica {
   DeviceSpec spec;
@@ -15,6 +25,7 @@ struct Replica {
   std::int64_t slice_size = 0;
   const LoweredGraph* program = nullptr;  // may be shared by devices
   bool stages_inputs = false;             // the backend's
+  StageSchedule schedule{};               // of the device's stage; empty: the batch goes through whole
   std::vector<int> outputs;               // by the program's outputs: which of the plan's it is; empty: the same ones
   int output(std::size_t of_program) const { return outputs.empty() ? static_cast<int>(of_program) : outputs[of_program]; }
 };
@@ -24,6 +35,9 @@ struct Replica {
 // the host, without their types. `rows`: how many rows of each output are one sample's; 0: each device that has it gives a part of its own.
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows,
               const CompileOptions& options, const Plan* parameters_of);
+
+// The phase and chunk in which a program makes an output.
+std::pair<Phase, int> made_in(const LoweredGraph& program, BufferId output);
 
 // A program of a plan that has its inputs, outputs, parameters and exchanges; `replica`: one of the devices that run it.
 DeviceProgram assemble_program(const Plan& plan, ProgramId program, const Replica& replica, const CompileOptions& options);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "planner/memory/assemble.h"
 #include "planner/memory/place.h"
@@ -23,18 +24,39 @@ class ProgramAssembler {
     device_.model = replica_.model;
     for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
     device_.buffers = program_.buffers;
+    if (scheduled()) keep_sums_with_activations();
     place_persistent();
     add_slices();
-    add_steps();
+    scheduled() ? add_phased_steps() : add_steps();
     add_concats();
+    if (scheduled()) {
+      std::ranges::stable_sort(device_.steps, {}, place_of);
+      device_.schedule = replica_.schedule.entries;
+      device_.slots = replica_.schedule.slots;
+    }
     drop_unused_buffers();
-    find_lives();
+    scheduled() ? find_phased_lives() : find_lives();
     place_scratch();
     return std::move(device_);
   }
 
  private:
+  bool scheduled() const { return !replica_.schedule.entries.empty(); }
+  static std::pair<Phase, int> place_of(const Step& s) { return {s.phase, s.chunk}; }
+
   StepId last_step() const { return {static_cast<int>(device_.steps.size()) - 1}; }
+
+  // What a micro-batch sums over devices on its way is an activation like others.
+  void keep_sums_with_activations() {
+    IdVector<BufferId, bool> once(device_.buffers.size());
+    for (const Step& s : program_.steps)
+      for (const auto* list : {&s.inputs, &s.outputs})
+        for (const BufferId id : *list)
+          if (id.present() && !is_of_micro_batch(s.phase)) once[root_of(device_.buffers, id)] = true;
+    for (BufferId b{0}; b.index < std::ssize(device_.buffers); ++b.index)
+      if (Buffer& buffer = device_.buffers[b]; buffer.arena == ArenaKind::gradients && !once[root_of(device_.buffers, b)])
+        buffer.arena = ArenaKind::scratch;
+  }
 
   void place_persistent() {
     std::int64_t sizes[std::size(arena_kinds)] = {};
@@ -86,11 +108,21 @@ class ProgramAssembler {
       Step s{.what = SliceStep{static_cast<int>(host - plan_.inputs.begin())}, .outputs = {in.buffer}};
       s.bytes = static_cast<double>(device_.buffers[in.buffer].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
-      if (replica_.stages_inputs && !in.is_state()) s.workspace = add_staging(in.buffer);
+      if (replica_.stages_inputs && !in.is_state() && !scheduled()) s.workspace = add_staging(in.buffer);
+      std::tie(s.phase, s.chunk) = phase_of_input(in, plan_.inputs[at(s.as<SliceStep>()->host)]);
       device_.steps.push_back(std::move(s));
     }
     Arena& staging = arena(device_, ArenaKind::staging);
     staging.lower_bound = staging.bytes;
+  }
+
+  // What each micro-batch has of its own comes where it is first read.
+  std::pair<Phase, int> phase_of_input(const LoweredInput& in, const HostInput& host) const {
+    if (!host.batched && !(in.is_state() && in.of != step_scalars)) return {Phase::prepare, 0};
+    for (const Step& s : program_.steps)
+      for (const BufferId id : s.inputs)
+        if (id.present() && root_of(program_.buffers, id) == in.buffer) return place_of(s);
+    return {Phase::forward, 0};
   }
 
   BufferId add_staging(BufferId input) {
@@ -144,6 +176,22 @@ class ProgramAssembler {
     }
   }
 
+  // Waits follow when the schedule is written out (expanded).
+  void add_phased_steps() {
+    for (Step s : program_.steps) {
+      if (auto* exchange = s.as<ExchangeStep>()) {
+        take_from_plan(s, *exchange);
+        if (plan_.exchanges[exchange->exchange].kind == ExchangeKind::send && is_of_micro_batch(s.phase)) {
+          const bool forward = s.phase == Phase::forward, sends = s.outputs.empty();
+          s.stream = forward ? (sends ? send_forward_stream : receive_forward_stream)
+                     : sends ? send_backward_stream
+                             : receive_backward_stream;
+        }
+      }
+      device_.steps.push_back(std::move(s));
+    }
+  }
+
   // Makes a step of the compute stream wait for one beside it, where nothing has yet, and so for those before that.
   void wait_for(Step& s, StepId beside) {
     if (beside.index < 0) return;
@@ -166,7 +214,10 @@ class ProgramAssembler {
       Step s{.what = ConcatStep{replica_.output(i)}, .inputs = {program_.outputs[i]}};
       s.bytes = static_cast<double>(device_.buffers[program_.outputs[i]].operand.bytes());
       s.seconds = estimate(0, 2 * s.bytes, 1, replica_.model);
-      wait_for(s, writes_[root_of(program_.buffers, program_.outputs[i])]);
+      if (scheduled())
+        std::tie(s.phase, s.chunk) = made_in(program_, program_.outputs[i]);
+      else
+        wait_for(s, writes_[root_of(program_.buffers, program_.outputs[i])]);
       device_.steps.push_back(std::move(s));
     }
   }
@@ -221,6 +272,46 @@ class ProgramAssembler {
     }
   }
 
+  // Of what is used in one phase alone: from its first step to its last. What lives from phase to phase of a micro-batch, or is sent, lies
+  // in a slot, which phases come to one behind the other. What all micro-batches use, or what they add up to, lives as long as they go on.
+  void find_phased_lives() {
+    const int steps = static_cast<int>(device_.steps.size());
+    const auto micro = [](const Step& s) { return is_of_micro_batch(s.phase); };
+    const int begin = static_cast<int>(std::ranges::find_if(device_.steps, micro) - device_.steps.begin());
+    const int end = begin + static_cast<int>(std::ranges::count_if(device_.steps, micro)) - 1;
+    struct Use {
+      int first = -1, last = -1;
+      std::set<std::pair<Phase, int>> places;  // of micro-batches
+      bool once = false, beside = false;       // by a step that is done once; on another stream than the compute stream
+    };
+    IdVector<BufferId, Use> uses(device_.buffers.size());
+    for (StepId s{0}; s.index < steps; ++s.index) {
+      const Step& step = device_.steps[s];
+      const auto use = [&](BufferId id) {
+        if (!id.present()) return;
+        Use& u = uses[root_of(device_.buffers, id)];
+        if (u.first < 0) u.first = s.index;
+        u.last = s.index;
+        if (micro(step)) u.places.insert(place_of(step));
+        u.once = u.once || !micro(step);
+        u.beside = u.beside || step.stream != compute_stream;
+      };
+      for (const BufferId id : step.inputs) use(id);
+      for (const BufferId id : step.outputs) use(id);
+      use(step.workspace);
+    }
+    for (BufferId id{0}; id.index < std::ssize(device_.buffers); ++id.index) {
+      Use u = uses[root_of(device_.buffers, id)];
+      Buffer& b = device_.buffers[id];
+      b.in_slot = b.arena == ArenaKind::scratch && !u.once && (u.places.size() > 1 || u.beside);
+      if (u.once && !u.places.empty()) u = {.first = std::min(u.first, begin), .last = std::max(u.last, end)};
+      if (u.beside) u = b.in_slot ? Use{.first = begin, .last = end} : Use{.first = u.first, .last = steps - 1};
+      const bool whole = b.arena != ArenaKind::scratch;
+      b.first = {whole ? 0 : u.first};
+      b.last = {whole ? std::max(0, steps - 1) : u.last};
+    }
+  }
+
   // When a step's memory may be another's: at once on the compute stream; beside it, when a step there has waited for it, or for
   // what follows it in its stream.
   IdVector<StepId, int> known_to_have_ended() const {
@@ -237,20 +328,33 @@ class ProgramAssembler {
     return ended;
   }
 
+  // Slots lie behind all else, one behind the other.
   void place_scratch() {
+    std::vector<std::size_t> owner, in_slots;
+    const Packing placed = placed_scratch(false, owner), slot = placed_scratch(true, in_slots);
+    const std::int64_t alignment = std::max<std::int64_t>(plan_alignment, replica_.model.alignment),
+                       before = aligned(placed.bytes, alignment);
+    device_.slot_bytes = in_slots.empty() ? 0 : aligned(slot.bytes, alignment);
+    if (in_slots.empty()) device_.slots = scheduled() ? std::max(1, device_.slots) : 0;
+    for (const std::size_t i : in_slots) device_.buffers[i].offset += before;
+    const std::int64_t slots = in_slots.empty() ? 0 : device_.slots;
+    arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, slots > 0 ? before + slots * device_.slot_bytes : placed.bytes,
+                                          placed.lower_bound + slots * slot.lower_bound};
+    place_aliases();
+    sum_memory(owner, in_slots);
+  }
+
+  Packing placed_scratch(bool in_slot, std::vector<std::size_t>& owner) {
     std::vector<Interval> intervals;
-    std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < device_.buffers.size(); ++i) {
       const Buffer& b = device_.buffers[i];
-      if (b.arena != ArenaKind::scratch || b.alias.present()) continue;
+      if (b.arena != ArenaKind::scratch || b.alias.present() || b.in_slot != in_slot) continue;
       intervals.push_back({b.bytes, b.first.index, b.last.index});
       owner.push_back(i);
     }
-    const Packing placed = place(intervals, options_.memory.order);
+    Packing placed = place(intervals, options_.memory.order);
     for (std::size_t i = 0; i < owner.size(); ++i) device_.buffers[owner[i]].offset = placed.offsets[i];
-    arena(device_, ArenaKind::scratch) = {ArenaKind::scratch, placed.bytes, placed.lower_bound};
-    place_aliases();
-    sum_memory(owner);
+    return placed;
   }
 
   // An alias's offset is counted from where what it aliases begins, until here.
@@ -263,13 +367,24 @@ class ProgramAssembler {
       }
   }
 
-  void sum_memory(const std::vector<std::size_t>& roots) {
-    // Live scratch bytes step by step, to find the moment of the peak.
-    std::vector<std::int64_t> change(device_.steps.size() + 2);
+  // Bytes by class when most are live; of what lies in slots, when most of a slot is, in all of them.
+  void sum_memory(const std::vector<std::size_t>& roots, const std::vector<std::size_t>& in_slots) {
+    std::map<MemoryClass, std::int64_t> sum;
+    sum[MemoryClass::weights] = arena(device_, ArenaKind::parameters).bytes + arena(device_, ArenaKind::constants).bytes;
+    sum[MemoryClass::optimizer_state] = arena(device_, ArenaKind::optimizer).bytes;
+    sum[MemoryClass::gradients] = arena(device_, ArenaKind::gradients).bytes;
+    sum[MemoryClass::inputs] = arena(device_, ArenaKind::staging).bytes;
+    add_peak(roots, 1, sum);
+    add_peak(in_slots, device_.slots, sum);
+    for (const MemoryClass c : memory_classes) device_.memory.push_back({c, sum[c]});
+  }
+
+  void add_peak(const std::vector<std::size_t>& roots, std::int64_t times, std::map<MemoryClass, std::int64_t>& sum) const {
+    std::vector<std::int64_t> change(device_.steps.size() + 2);  // of live bytes, step by step
     for (const std::size_t i : roots) {
       const Buffer& b = device_.buffers[i];
-      change[static_cast<std::size_t>(b.first.index)] += b.bytes;
-      change[static_cast<std::size_t>(b.last.index) + 1] -= b.bytes;
+      change[at(b.first.index)] += b.bytes;
+      change[at(b.last.index) + 1] -= b.bytes;
     }
     int peak = 0;
     std::int64_t live = 0, most = -1;
@@ -279,16 +394,10 @@ class ProgramAssembler {
       most = live;
       peak = static_cast<int>(s);
     }
-    std::map<MemoryClass, std::int64_t> sum;
-    sum[MemoryClass::weights] = arena(device_, ArenaKind::parameters).bytes + arena(device_, ArenaKind::constants).bytes;
-    sum[MemoryClass::optimizer_state] = arena(device_, ArenaKind::optimizer).bytes;
-    sum[MemoryClass::gradients] = arena(device_, ArenaKind::gradients).bytes;
-    sum[MemoryClass::inputs] = arena(device_, ArenaKind::staging).bytes;
     for (const std::size_t i : roots) {
       const Buffer& b = device_.buffers[i];
-      if (b.first.index <= peak && peak <= b.last.index) sum[b.memory] += b.bytes;
+      if (b.first.index <= peak && peak <= b.last.index) sum[b.memory] += times * b.bytes;
     }
-    for (const MemoryClass c : memory_classes) device_.memory.push_back({c, sum[c]});
   }
 
   const Plan& plan_;

@@ -142,8 +142,8 @@ class Pieces {
     for (std::size_t w = 0; w < count; w += window) {
       const auto from = result_.pieces.begin() + static_cast<std::ptrdiff_t>(w),
                  to = result_.pieces.begin() + static_cast<std::ptrdiff_t>(std::min(count, w + window));
-      const auto end = static_cast<std::size_t>(std::min_element(from, to, [](const Piece& a, const Piece& b) { return a.sends < b.sends; }) -
-                                                result_.pieces.begin()) + 1;
+      const auto least = std::min_element(from, to, [](const Piece& a, const Piece& b) { return a.sends < b.sends; });
+      const auto end = static_cast<std::size_t>(least - result_.pieces.begin()) + 1;
       join(begin, end);
       begin = end;
     }

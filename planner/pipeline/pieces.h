@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// What a device of a stage holds for each byte of the whole batch's activations, and for each of a trained parameter.
+// What a device of a stage holds for each byte of a micro-batch's activations, and for each of a trained parameter.
 struct HeldShares {
   double activations = 1, parameters = 1;
 };

@@ -138,11 +138,6 @@ bool splits_backward(ScheduleKind kind) { return row_of(kind).splits_backward; }
 
 std::string to_string(const PipelineSchedule& s) { return concat(name_of(s.kind), s.chunks > 1 ? concat('=', s.chunks) : ""); }
 
-std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, 5> names{"prepare", "forward", "backward", "weights", "update"};
-  return names[static_cast<std::size_t>(phase)];
-}
-
 std::vector<ScheduleEntry> schedule_of(ScheduleKind kind, int stage, int stages, int chunks, int micro_batches) {
   const Row& row = row_of(kind);
   const std::vector<int> groups = groups_of(stages, micro_batches);

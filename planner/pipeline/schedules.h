@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/phase.h"
+
 namespace tandem {
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved, zb_h1 };
@@ -19,19 +21,6 @@ struct PipelineSchedule {
   bool operator==(const PipelineSchedule&) const = default;
 };
 std::string to_string(const PipelineSchedule& schedule);  // "interleaved=2"
-
-// Parts of a step. `prepare` and `update` are done once a step, the others for each micro-batch.
-enum class Phase { prepare, forward, backward, weights, update };
-std::string_view name_of(Phase phase);
-
-// Where a schedule does not split the backward pass, `backward` is all of it.
-struct ScheduleEntry {
-  Phase phase = Phase::forward;
-  int chunk = 0;
-  int micro_batch = 0;
-  int slot = 0;  // where the micro-batch's activations of this chunk lie: from 0, free again after the micro-batch's last entry
-  bool operator==(const ScheduleEntry&) const = default;
-};
 
 // What one of `stages` stages does in a step, in order, without prepare and update. Micro-batches pass each chunk in their order. One
 // stage is accumulation. All numbers are 1 or more, `stage` is below `stages`; chunks other than 1 are for `interleaved` alone.

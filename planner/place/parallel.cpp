@@ -201,23 +201,6 @@ std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rul
   return splits;
 }
 
-void check_micro_batches(const CompileOptions& o) {
-  const std::int64_t count = o.parallel.micro_batches, nearest = micro_batches_of(o.parallel, o.batch);
-  if (count < 1 || nearest != count)
-    fail(ExitCode::usage, option("micro_batches"), ' ', count, ": ", option("batch"), ' ', o.batch,
-         " is no multiple of it, the nearest is ", nearest);
-  const std::int64_t replicas = o.configuration || o.placement || o.parallel.data == 0 ? 1 : o.parallel.data;
-  if (count > 1 && o.batch / count < replicas)
-    fail(ExitCode::usage, option("micro_batches"), ' ', count, ": each has ", o.batch / count, " of the ", o.batch,
-         " samples, for ", replicas, " replicas: expected ", o.batch / replicas, " at most");
-}
-
-std::int64_t micro_batches_of(const Parallelism& p, std::int64_t batch) {
-  for (std::int64_t count = std::min(p.micro_batches, batch); count > 1; --count)
-    if (batch % count == 0) return count;
-  return 1;
-}
-
 bool says_where(Parallelism p) {
   p.micro_batches = 1;
   p.schedule = {};

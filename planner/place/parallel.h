@@ -20,11 +20,6 @@ PipelineSchedule parse_pipeline_schedule(std::string_view text);
 // "layer.[0-5].*;layer.[6-9].*,norm;rest": what each part of the model has. Fails (usage) on one that names nothing.
 std::vector<std::string> parse_stages(std::string_view text);
 
-// Fails (usage) where the batch is no multiple of the micro-batches, or one of them has fewer samples than there are replicas.
-void check_micro_batches(const CompileOptions& options);
-// Of a batch that was not asked for, as the last of an epoch: the most micro-batches, up to those, of which it is a multiple.
-std::int64_t micro_batches_of(const Parallelism& parallel, std::int64_t batch);
-
 // Whether it says where something lies, and not only how a step is done.
 bool says_where(Parallelism parallel);
 // With every factor a number. Fails (usage) where their product is not the number of devices.

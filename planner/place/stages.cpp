@@ -45,7 +45,7 @@ std::vector<PartRoom> rooms_of(const PlacementRequest& request, const CompileOpt
 std::vector<int> cut_by_time(const PlacementRequest& request, const Graph& model, const CompileOptions& o, const Parallelism& p) {
   const auto each = [](std::int64_t count) { return 1 / static_cast<double>(count); };
   const double states = o.mode == PlanMode::training ? 2 + static_cast<double>(update_rule(o.optimizer).states.size()) : 1;
-  const ModelPieces model_pieces = pieces_of(model, {.activations = each(p.micro_batches * p.data * p.tensor),
+  const ModelPieces model_pieces = pieces_of(model, {.activations = each(p.data * p.tensor),
                                                      .parameters = states * each(p.tensor * (p.zero > 0 ? p.data : 1))});
   const std::vector<int> begins = best_cuts(model_pieces.pieces, rooms_of(request, o, p));
   std::vector<int> groups;
@@ -125,6 +125,30 @@ class Named {
   std::vector<bool> named_;  // by node
 };
 
+// What goes over a part to a later one would wait for stages that wait for it, where a micro-batch is on its stage several times.
+void check_neighbours(const Graph& model, const PlacementRequest& request, const Parallelism& p) {
+  constexpr int open = -1;
+  std::vector<int> made(model.values.size(), open);  // by value: its part; a weight's is where it is first read
+  for (const ValueId in : model.inputs) made[at(in.index)] = 0;
+  for (const Node& node : model.nodes) {
+    const auto it = node.origin.empty() ? request.nodes.end() : request.nodes.find(node.origin.front());
+    int last = open;
+    for (const ValueId in : node.inputs) {
+      if (!in.present()) continue;
+      if (made[at(in.index)] == open && model[in].trainable && it != request.nodes.end()) made[at(in.index)] = it->second;
+      if (made[at(in.index)] == open) continue;
+      last = std::max(last, made[at(in.index)]);
+      if (it != request.nodes.end() && it->second > made[at(in.index)] + 1)
+        fail(ExitCode::usage, option("schedule"), ' ', to_string(p.schedule), ": '", model[in].name, "' of part ", made[at(in.index)],
+             " is read by '", name_for_people(node), "' of part ", it->second, ": expected values to go to the next part only, or ",
+             option("schedule"), ' ', name_of(ScheduleKind::one_f_one_b));
+    }
+    if (last != open && it != request.nodes.end()) last = it->second;
+    for (const ValueId out : node.outputs)
+      if (out.present()) made[at(out.index)] = last;
+  }
+}
+
 }  // namespace
 
 std::string value_backwards(const Graph& model, const std::map<std::string, int, std::less<>>& groups) {
@@ -166,8 +190,8 @@ std::vector<DeviceGroup> groups_of_stages(const Parallelism& p, const CompileOpt
 void place_by_stages(PlacementRequest& request, const Graph& model, const CompileOptions& o, const Parallelism& p) {
   const std::size_t said = o.parallel.stages.size(), parts = at(parts_of(p));
   if (said > 0 && said != parts)
-    fail(ExitCode::usage, option("stage"), " has ", said, said == 1 ? " part" : " parts", ", ", option("parallel"), " pipeline=", p.pipeline,
-         p.schedule.chunks > 1 ? concat(" with ", option("schedule"), ' ', to_string(p.schedule)) : "", " has ", parts);
+    fail(ExitCode::usage, option("stage"), " has ", said, said == 1 ? " part" : " parts", ", ", option("parallel"),
+         " pipeline=", p.pipeline, p.schedule.chunks > 1 ? concat(" with ", option("schedule"), ' ', to_string(p.schedule)) : "", " has ", parts);
   request.stages = static_cast<int>(p.pipeline);
   const std::vector<int> groups = said > 0 ? Named(request, model, o).run() : cut_by_time(request, model, o, p);
   for (std::size_t n = 0; n < groups.size(); ++n)
@@ -175,6 +199,7 @@ void place_by_stages(PlacementRequest& request, const Graph& model, const Compil
       int& group = request.nodes.emplace(name, groups[n]).first->second;
       group = std::max(group, groups[n]);
     }
+  if (p.schedule.chunks > 1 && p.micro_batches > 1) check_neighbours(model, request, p);
   if (const std::string wrong = value_backwards(model, request.nodes); !wrong.empty()) fail(ExitCode::usage, option("stage"), ": ", wrong);
 }
 

@@ -7,8 +7,9 @@
 namespace tandem {
 
 inline constexpr std::string_view plan_format = "tandem.plan";  // the file's first field
-inline constexpr int plan_version = 4;
-inline constexpr std::string_view stream_names[] = {"compute", "communication", "copies"};
+inline constexpr int plan_version = 5;
+inline constexpr std::string_view stream_names[] = {"compute",         "communication", "copies",          "send forward",
+                                                    "receive forward", "send backward", "receive backward"};
 inline constexpr int plan_streams = static_cast<int>(std::size(stream_names));
 // Of all offsets and sizes in arenas, in bytes, at least (DeviceModel::alignment): a cache line, and the widest vector of any
 // processor here.

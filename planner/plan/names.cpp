@@ -81,19 +81,26 @@ std::vector<ParameterPart> Plan::parts_of(const PlanParameter& parameter) const 
   return parts;
 }
 
-std::int64_t Plan::parts_before(int device, const ConcatStep& part) const {
+std::int64_t Plan::parts_before(int device, const Step& given) const {
+  const int host = given.as<ConcatStep>()->host;
   IdVector<ProgramId, bool> gives;
   for (const DeviceProgram& program : programs)
     gives.add(std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& s) {
       const auto* concat = s.as<ConcatStep>();
-      return concat && concat->host == part.host;
+      return concat && concat->host == host;
     }));
-  return std::count_if(devices.begin(), devices.begin() + device, [&](const PlanDevice& d) { return gives[d.program]; });
+  const auto counts = [&](const PlanDevice& d) { return gives[d.program]; };
+  const std::int64_t before = std::count_if(devices.begin(), devices.begin() + device, counts);
+  return given.micro_batch == 0 ? before : before + given.micro_batch * std::count_if(devices.begin(), devices.end(), counts);
 }
 
-std::int64_t Plan::first_row(int device, const ConcatStep& rows) const {
+std::int64_t Plan::first_row(int device, int micro_batch) const {
+  return devices[at(device)].slice_begin + micro_batch * (batch / std::max<std::int64_t>(1, micro_batches));
+}
+
+std::int64_t Plan::first_row(int device, const ConcatStep& rows, int micro_batch) const {
   const std::int64_t all = outputs[static_cast<std::size_t>(rows.host)].type.shape[0];
-  return batch == 0 ? 0 : all / batch * devices[static_cast<std::size_t>(device)].slice_begin;
+  return batch == 0 ? 0 : all / batch * first_row(device, micro_batch);
 }
 
 std::int64_t DeviceProgram::peak_bytes() const {

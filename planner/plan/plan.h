@@ -56,6 +56,7 @@ struct Buffer {
   std::int64_t bytes = 0;     // a multiple of 64
   StepId first, last;         // the steps between which it is live; persistent ones: the whole plan
   BufferId alias;             // present: shares the memory of that buffer (a view, or written in place)
+  bool in_slot = false;       // each slot has one: `offset` is that of slot 0
   std::optional<Tensor> constant;  // values to load once; it lies in arena constants
 };
 
@@ -125,6 +126,9 @@ struct Step {
   double bytes = 0;                // memory traffic
   double seconds = 0;              // estimated, or measured by the autotuner
   bool measured = false;
+  Phase phase = Phase::forward;    // of a program with a schedule; its steps stand in the order of phases, and of chunks within one
+  int chunk = 0;
+  int micro_batch = 0;             // of an expanded program
 
   template <class What>
   What* as() { return std::get_if<What>(&what); }
@@ -147,6 +151,10 @@ struct DeviceProgram {
   std::vector<Arena> arenas;       // in arena_kinds' order
   IdVector<BufferId, Buffer> buffers;
   IdVector<StepId, Step> steps;    // in issue order; each stream runs its own in this order
+  // Steps of phase prepare come first, then these, then those of phase update. Empty: the steps as they stand, once.
+  std::vector<ScheduleEntry> schedule;
+  int slots = 0;                   // copies of what lives from one phase of a micro-batch to another: slot s lies at s * slot_bytes
+  std::int64_t slot_bytes = 0;
   std::int64_t peak_bytes() const; // sum of the arenas
   // At the moment of the largest scratch use, live bytes by class (persistent classes whole).
   std::vector<std::pair<MemoryClass, std::int64_t>> memory;
@@ -156,7 +164,7 @@ struct PlanDevice {
   DeviceId device;
   ProgramId program;               // what it runs
   double weight = 1;
-  std::int64_t slice_begin = 0;    // rows of the global batch that it works on
+  std::int64_t slice_begin = 0;    // rows of each micro-batch of all devices that it works on
   std::int64_t slice_size = 0;
 };
 
@@ -240,7 +248,7 @@ struct PlanParameter {
 enum class PlanMode { training, inference };
 
 struct Plan {
-  int version = 4;
+  int version = 5;
   std::string model;
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 0;          // global
@@ -252,6 +260,8 @@ struct Plan {
   std::vector<HostOutput> outputs; // training: the loss (sum) and metrics first
   std::vector<AxisCut> cuts;
   std::vector<PlanParameter> parameters;
+  std::int64_t micro_batches = 1;  // parts of a batch, of batch / micro_batches rows each: a step goes through them one behind the other
+  std::string schedule;            // in which order stages work on micro-batches: "1f1b"; empty: there is one stage
   IdVector<ExchangeId, Exchange> exchanges;
   std::vector<PlanTransfer> transfers;  // by bytes, the dearest first
   IdVector<ProgramId, DeviceProgram> programs;
@@ -268,10 +278,21 @@ struct Plan {
   std::optional<ParameterPart> part_of(const PlanParameter& parameter, int device) const;
   std::vector<ParameterPart> parts_of(const PlanParameter& parameter) const;
   // Of an output that is summed: how many devices that stand before this one give a part of it.
-  std::int64_t parts_before(int device, const ConcatStep& part) const;
-  // The first of an output's rows that a device gives.
-  std::int64_t first_row(int device, const ConcatStep& rows) const;
+  std::int64_t parts_before(int device, const Step& concat) const;
+  // The first of an output's rows that a device gives, and of an input's that it takes.
+  std::int64_t first_row(int device, const ConcatStep& rows, int micro_batch) const;
+  std::int64_t first_row(int device, int micro_batch) const;
 };
+
+// The plan with the schedules of its programs written out: each step once for each micro-batch, with buffers, exchanges and waits of its
+// own. A plan without schedules is returned as it is. Its schedules must be sound (verify).
+struct ExpandedPlan {
+  Plan plan;
+  IdVector<ProgramId, std::vector<StepId>> step_of;  // of each of its steps, the plan's own
+  IdVector<ProgramId, std::vector<int>> slot_of;     // and where the micro-batch lies
+};
+ExpandedPlan expanded(const Plan& plan);
+bool has_schedule(const Plan& plan);  // of some program
 
 // "slice", "launch", "concat", or what the step does in its exchange: "all_reduce", "send", "receive".
 std::string_view kind_of(const Plan& plan, const Step& step);

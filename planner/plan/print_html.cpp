@@ -108,13 +108,14 @@ std::string html_of(const Plan& plan) {
   const std::string title = escaped(concat(kind, " plan of ", shorten(plan.model, name_width)));
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>{0}</title>\n<style>{1}</style>\n<h1>{0}</h1>\n", title, style);
-  const std::vector<Timeline> lines = timelines_of(plan);
+  const Plan drawn = written_out(plan);
+  const std::vector<Timeline> lines = timelines_of(drawn);
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
     const std::vector<int> devices = plan.devices_of(p);
-    const DeviceProgram& program = plan.programs[p];
+    const DeviceProgram& program = drawn.programs[p];
     const std::int64_t samples = plan.devices[at(devices[0])].slice_size;
-    out += concat("<h2>", names_of(plan, p), ", ", samples, " of ", plan.batch,
-                  devices.size() > 1 ? " samples each</h2>\n" : " samples</h2>\n", timeline(plan, program, lines[at(devices[0])]),
+    out += concat("<h2>", names_of(plan, p), ", ", samples, " of ", plan.batch / plan.micro_batches,
+                  devices.size() > 1 ? " samples each</h2>\n" : " samples</h2>\n", timeline(drawn, program, lines[at(devices[0])]),
                   memory_map(program));
   }
   return out + concat("<h2>The plan</h2>\n<pre>", escaped(text_of_plan(plan, true)), "</pre>\n</html>\n");

@@ -56,6 +56,7 @@ Json json_of(const Buffer& b) {
              {"last", b.last.index}});
   if (!b.placement.empty()) o.emplace_back("placement", b.placement);
   if (b.alias.present()) o.emplace_back("alias", b.alias.index);
+  if (b.in_slot) o.emplace_back("in_slot", true);
   if (b.constant) o.emplace_back("constant", true);
   return o;
 }
@@ -82,8 +83,14 @@ Json json_of(const Plan& plan, const Step& s) {
              {"flops", s.flops},
              {"bytes", s.bytes},
              {"seconds", s.seconds},
-             {"measured", s.measured}});
+             {"measured", s.measured},
+             {"phase", name_of(s.phase)},
+             {"chunk", s.chunk}});
   return o;
+}
+
+Json json_of(const ScheduleEntry& e) {
+  return Object{{"phase", name_of(e.phase)}, {"chunk", e.chunk}, {"micro_batch", e.micro_batch}, {"slot", e.slot}};
 }
 
 Json json_of(const Plan& plan, ProgramId id) {
@@ -107,9 +114,15 @@ Json json_of(const Plan& plan, ProgramId id) {
       {"peak_bytes", p.peak_bytes()},
       {"lower_bound_bytes", bound},
       {"memory", std::move(memory)},
-      {"arenas", list(p.arenas, [](const Arena& a) -> Json { return Object{{"kind", name_of(a.kind)}, {"bytes", a.bytes}, {"lower_bound", a.lower_bound}}; })},
+      {"arenas", list(p.arenas,
+                      [](const Arena& a) -> Json {
+                        return Object{{"kind", name_of(a.kind)}, {"bytes", a.bytes}, {"lower_bound", a.lower_bound}};
+                      })},
       {"buffers", list(p.buffers, [](const Buffer& b) { return json_of(b); })},
       {"steps", list(p.steps, [&](const Step& s) { return json_of(plan, s); })},
+      {"schedule", list(p.schedule, [](const ScheduleEntry& e) { return json_of(e); })},
+      {"slots", p.slots},
+      {"slot_bytes", p.slot_bytes},
   };
 }
 
@@ -189,6 +202,8 @@ std::string json_of(const Plan& plan) {
       {"model", plan.model},
       {"mode", plan.mode == PlanMode::training ? "training" : "inference"},
       {"batch", plan.batch},
+      {"micro_batches", plan.micro_batches},
+      {"schedule", plan.schedule},
       {"loss", plan.loss},
       {"optimizer", plan.optimizer},
       {"precision", name_of(plan.precision)},

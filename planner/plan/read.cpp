@@ -70,6 +70,7 @@ Buffer read(const file::Buffer& in) {
   buffer.last = {in.last()};
   buffer.alias = {in.alias()};
   buffer.placement = in.placement();
+  buffer.in_slot = in.in_slot();
   if (in.has_constant()) buffer.constant = read(in.constant());
   return buffer;
 }
@@ -106,6 +107,25 @@ Step read(const file::Step& in) {
   return step;
 }
 
+void read_schedule(const file::Program& in, DeviceProgram& program) {
+  std::int64_t next = 0;
+  for (const file::PhaseSteps& part : in.phases()) {
+    const Phase phase = read_enum(part.phase(), Phase::update, "phase");
+    if (part.steps() < 0 || part.steps() > std::ssize(program.steps) - next)
+      fail("phase ", name_of(phase), " has ", part.steps(), " steps behind step ", next, " of ", program.steps.size());
+    for (const std::int64_t end = next + part.steps(); next < end; ++next) {
+      Step& step = program.steps[static_cast<std::size_t>(next)];
+      step.phase = phase;
+      step.chunk = part.chunk();
+    }
+  }
+  if (in.phases_size() > 0 && next < std::ssize(program.steps)) fail("step ", next, " is in no phase");
+  for (const file::ScheduleEntry& e : in.schedule())
+    program.schedule.push_back({read_enum(e.phase(), Phase::update, "phase"), e.chunk(), e.micro_batch(), e.slot()});
+  program.slots = in.slots();
+  program.slot_bytes = in.slot_bytes();
+}
+
 DeviceProgram read(const file::Program& in) {
   DeviceProgram program;
   const file::DeviceModel& m = in.model();
@@ -117,6 +137,7 @@ DeviceProgram read(const file::Program& in) {
   for (const file::Step& step : in.steps()) program.steps.push_back(read(step));
   for (const file::MemoryUse& use : in.memory())
     program.memory.emplace_back(read_enum(use.memory(), MemoryClass::workspace, "memory class"), use.bytes());
+  read_schedule(in, program);
   return program;
 }
 
@@ -171,6 +192,8 @@ Plan read(const file::Plan& in) {
   plan.model = in.model();
   plan.mode = read_enum(in.mode(), PlanMode::inference, "mode");
   plan.batch = in.batch();
+  plan.micro_batches = in.micro_batches();
+  plan.schedule = in.schedule();
   plan.loss = in.loss();
   plan.optimizer = in.optimizer();
   plan.precision = read_enum(in.precision(), Precision::fp8, "precision");
@@ -202,10 +225,12 @@ Plan read(const file::Plan& in) {
 constexpr std::string_view plan_begin = "\x0a\x0btandem.plan";  // the field `format`, which is written first
 enum : int { in_plan, in_program, in_step, in_other };
 constexpr WireField wire_fields[] = {
-    {in_plan, 8, "options", in_other},     {in_plan, 9, "inputs[]", in_other},     {in_plan, 10, "outputs[]", in_other},  {in_plan, 11, "parameters[]", in_other},
-    {in_plan, 17, "exchanges[]", in_other}, {in_plan, 18, "transfers[]", in_other}, {in_plan, 19, "cuts[]", in_other},     {in_plan, 20, "members[]", in_other},
-    {in_plan, 21, "programs[]", in_program}, {in_plan, 22, "devices[]", in_other},   {in_program, 3, "model", in_other},    {in_program, 7, "arenas[]", in_other},
-    {in_program, 8, "buffers[]", in_other}, {in_program, 9, "steps[]", in_step},    {in_program, 10, "memory[]", in_other}, {in_step, 18, "launch", in_other},
+    {in_plan, 8, "options", in_other},       {in_plan, 9, "inputs[]", in_other},     {in_plan, 10, "outputs[]", in_other},
+    {in_plan, 11, "parameters[]", in_other}, {in_plan, 17, "exchanges[]", in_other}, {in_plan, 18, "transfers[]", in_other},
+    {in_plan, 19, "cuts[]", in_other},       {in_plan, 20, "members[]", in_other},   {in_plan, 21, "programs[]", in_program},
+    {in_plan, 22, "devices[]", in_other},    {in_program, 3, "model", in_other},     {in_program, 7, "arenas[]", in_other},
+    {in_program, 8, "buffers[]", in_other},  {in_program, 9, "steps[]", in_step},    {in_program, 10, "memory[]", in_other},
+    {in_step, 18, "launch", in_other},       {in_program, 11, "phases[]", in_other}, {in_program, 12, "schedule[]", in_other},
 };
 
 }  // namespace

@@ -12,6 +12,12 @@ struct Timeline {
   int streams = 0;
   double seconds = 0;  // of all
 };
-std::vector<Timeline> timelines_of(const Plan& plan);  // by device
+std::vector<Timeline> timelines_of(const Plan& plan);  // by device; of a plan without schedules (expanded)
+double seconds_of(const Plan& plan);                   // of a step
+// The plan, or, where it has schedules, what they come to.
+Plan written_out(const Plan& plan);
+// While micro-batches are under way, the share of the devices' time, all together, in which none of their kernels runs: 0 to 1. Of an
+// expanded plan.
+double bubble_of(const Plan& expanded, const std::vector<Timeline>& lines);
 
 }  // namespace tandem

@@ -111,7 +111,7 @@ void check_parameter(const Plan& plan, const Devices& devices, const PlanParamet
   check_whole(p, where, std::move(parts), breaches);
 }
 
-constexpr std::int64_t most_rows = std::int64_t{1} << 40;
+constexpr std::int64_t most_rows = std::int64_t{1} << 40, most_micro_batches = 65536;
 
 // Who runs what. Whether programs, cuts and rows of exchanges may be looked up by device.
 bool check_devices(const Plan& plan, Devices& devices, Breaches& breaches) {
@@ -148,6 +148,8 @@ bool check_devices(const Plan& plan, Devices& devices, Breaches& breaches) {
 void check_whole(const Plan& plan, const Devices& devices, Breaches& breaches) {
   if (plan.version != plan_version) breaches.add("version ", plan.version, ", expected ", plan_version);
   if (plan.batch < 0 || plan.batch > most_rows) breaches.add("batch is ", plan.batch, ", expected 0 to ", most_rows);
+  if (plan.micro_batches < 1 || plan.micro_batches > most_micro_batches || plan.batch % std::max<std::int64_t>(1, plan.micro_batches) != 0)
+    breaches.add("a batch of ", plan.batch, " has ", plan.micro_batches, " micro-batches");
   for (const HostInput& i : plan.inputs) {
     if (const std::string reason = problem_of(i.type); !reason.empty()) breaches.add("input '", brief(i.name), "': ", reason);
     if (i.batched && (i.type.shape.rank() == 0 || i.type.shape[0] != plan.batch))
@@ -155,9 +157,10 @@ void check_whole(const Plan& plan, const Devices& devices, Breaches& breaches) {
   }
   for (const HostOutput& o : plan.outputs) {
     if (const std::string reason = problem_of(o.type); !reason.empty()) breaches.add("output '", brief(o.name), "': ", reason);
-    if (o.parts < 1 || o.parts > std::max(1, static_cast<int>(plan.devices.size())) || (o.combine == Combine::rows && o.parts != 1))
+    if (o.parts < 1 || o.parts > std::max<std::int64_t>(1, std::ssize(plan.devices)) * std::max<std::int64_t>(1, plan.micro_batches) ||
+        (o.combine == Combine::rows && o.parts != 1))
       breaches.add("output '", brief(o.name), "' has ", o.parts, " parts, ",
-                   o.combine == Combine::rows ? "expected one" : "expected one of each device at most");
+                   o.combine == Combine::rows ? "expected one" : "expected one of each device and micro-batch at most");
     TensorType all = o.type;  // of all parts
     all.shape.dims.insert(all.shape.dims.begin(), std::max(1, o.parts));
     if (const std::string reason = problem_of(all); problem_of(o.type).empty() && !reason.empty())
@@ -179,8 +182,9 @@ void check_whole(const Plan& plan, const Devices& devices, Breaches& breaches) {
       breaches.add("parameter '", brief(p.name), "' of ", p.type, " is no copy in 16 bits of a parameter '", brief(p.of), "'");
   }
   for (const PlanDevice& d : plan.devices)
-    if (d.slice_begin < 0 || d.slice_size < 0 || d.slice_begin > plan.batch || d.slice_size > plan.batch - d.slice_begin)
-      breaches.add(d.device, ": works on ", d.slice_size, " rows from ", d.slice_begin, " of ", plan.batch);
+    if (const std::int64_t rows = plan.batch / std::max<std::int64_t>(1, plan.micro_batches);
+        d.slice_begin < 0 || d.slice_size < 0 || d.slice_begin > rows || d.slice_size > rows - d.slice_begin)
+      breaches.add(d.device, ": works on ", d.slice_size, " rows from ", d.slice_begin, " of ", rows);
 }
 
 }  // namespace
@@ -212,16 +216,19 @@ void verify(const Plan& plan) {
   if (!sound) breaches.raise(plan);
   check_whole(plan, devices, breaches);
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
-    const Structure structure = verify_structure(plan, p, devices[p], breaches);
-    sound = sound && structure.sound;
-    if (!structure.sound) continue;
+    if (!verify_structure(plan, p, devices[p], breaches)) {
+      sound = false;
+      continue;
+    }
     verify_launches(plan, p, breaches);
-    verify_memory(plan, p, structure.roots, breaches);
   }
-  if (sound) {
-    verify_exchanges(plan, breaches);
-    verify_host(plan, breaches);
-  }
+  if (!sound) breaches.raise(plan);
+  const bool scheduled = has_schedule(plan);
+  const ExpandedPlan written_out = scheduled ? expanded(plan) : ExpandedPlan{};
+  const Plan& flat = scheduled ? written_out.plan : plan;
+  for (ProgramId p{0}; p.index < std::ssize(flat.programs); ++p.index) verify_memory(flat, p, breaches);
+  verify_exchanges(flat, breaches);
+  verify_host(flat, breaches);
   breaches.raise(plan);
 }
 

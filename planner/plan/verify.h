@@ -48,17 +48,14 @@ class ProgramBreaches {
 // "step 3 (Relu)"
 std::string name_of_step(const Plan& plan, const DeviceProgram& program, StepId id);
 
-struct Structure {
-  bool sound = false;  // indices and places may be relied on
-  IdVector<BufferId, BufferId> roots;  // the buffer whose memory a buffer shares, itself where it has its own
-};
-// Arenas, buffers and steps each by itself. `devices`: those that run the program, one at least.
-Structure verify_structure(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches);
+// Arenas, buffers, steps and schedule each by itself: whether indices and places may be relied on. `devices`: those that run the program,
+// one at least.
+bool verify_structure(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches);
 // What kernels are launched with, of a sound program.
 void verify_launches(const Plan& plan, ProgramId program, Breaches& breaches);
-// Which bytes are used when, of a sound program.
-void verify_memory(const Plan& plan, ProgramId program, const IdVector<BufferId, BufferId>& roots, Breaches& breaches);
-// What passes between devices, and between them and the host, of a plan whose programs are sound.
+// Which bytes are used when, of a sound program without a schedule.
+void verify_memory(const Plan& plan, ProgramId program, Breaches& breaches);
+// What passes between devices, and between them and the host, of a plan whose programs are sound and have no schedules.
 void verify_exchanges(const Plan& plan, Breaches& breaches);
 void verify_host(const Plan& plan, Breaches& breaches);
 

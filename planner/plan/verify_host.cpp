@@ -1,7 +1,6 @@
 // What passes between devices and the host: no row of the batch is left out, and every row or part of an output comes from one
 // device.
 #include <algorithm>
-#include <set>
 
 #include "planner/plan/verify.h"
 
@@ -28,26 +27,35 @@ std::int64_t first_missing(std::vector<Rows>& rows, std::int64_t all, bool once)
 
 void verify_host(const Plan& plan, Breaches& breaches) {
   std::vector<std::vector<Rows>> read(plan.inputs.size()), written(plan.outputs.size());
-  std::vector<std::int64_t> parts(plan.outputs.size());  // so far
+  // Of each output the devices that give a part of it, ascending.
+  std::vector<std::vector<std::size_t>> givers(plan.outputs.size());
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    for (const Step& s : plan.program_of(d).steps)
+      if (const auto* part = s.as<ConcatStep>(); part && (givers[at(part->host)].empty() || givers[at(part->host)].back() != d))
+        givers[at(part->host)].push_back(d);
+  std::vector<std::int64_t> parts(plan.outputs.size());
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DeviceProgram& program = plan.program_of(d);
+    const int device = static_cast<int>(d);
     const auto rows_of = [&](BufferId id, std::int64_t begin) {
       const Shape& shape = program.buffers[id].operand.shape;
       return Rows{begin, begin + (shape.rank() > 0 ? shape[0] : 0)};
     };
-    std::set<int> gives;  // parts of these
     for (const Step& s : program.steps) {
       if (const auto* slice = s.as<SliceStep>(); slice && plan.inputs[at(slice->host)].batched)
-        read[at(slice->host)].push_back(rows_of(s.outputs[0], plan.devices[d].slice_begin));
-      if (const auto* part = s.as<ConcatStep>()) {
-        const HostOutput& output = plan.outputs[at(part->host)];
-        if (output.combine == Combine::rows && output.type.shape.rank() > 0)
-          written[at(part->host)].push_back(rows_of(s.inputs[0], plan.first_row(static_cast<int>(d), *part)));
-        else
-          written[at(part->host)].push_back({parts[at(part->host)], parts[at(part->host)] + 1}), gives.insert(part->host);
+        read[at(slice->host)].push_back(rows_of(s.outputs[0], plan.first_row(device, s.micro_batch)));
+      const auto* part = s.as<ConcatStep>();
+      if (!part) continue;
+      const HostOutput& output = plan.outputs[at(part->host)];
+      const std::vector<std::size_t>& list = givers[at(part->host)];
+      if (output.combine == Combine::rows && output.type.shape.rank() > 0) {
+        written[at(part->host)].push_back(rows_of(s.inputs[0], plan.first_row(device, *part, s.micro_batch)));
+      } else {  // as Plan::parts_before
+        const std::int64_t begin = s.micro_batch * std::ssize(list) + (std::ranges::lower_bound(list, d) - list.begin());
+        written[at(part->host)].push_back({begin, begin + 1});
+        ++parts[at(part->host)];
       }
     }
-    for (const int host : gives) ++parts[at(host)];
   }
   for (std::size_t i = 0; i < read.size(); ++i) {  // what no device needs is left out whole
     const std::int64_t missing = first_missing(read[i], plan.batch, false);

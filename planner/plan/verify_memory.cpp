@@ -25,8 +25,11 @@ constexpr LastSteps none = [] {
 
 class MemoryVerifier {
  public:
-  MemoryVerifier(const Plan& plan, ProgramId program, const IdVector<BufferId, BufferId>& roots, Breaches& breaches)
-      : plan_(plan), id_(program), program_(plan.programs[program]), roots_(roots), breaches_(plan, program, breaches) {}
+  MemoryVerifier(const Plan& plan, ProgramId program, Breaches& breaches)
+      : plan_(plan), id_(program), program_(plan.programs[program]), roots_(program_.buffers.size()), breaches_(plan, program, breaches) {
+    for (BufferId b{0}; b.index < std::ssize(roots_); ++b.index)
+      for (roots_[b] = b; at(roots_[b]).alias.present();) roots_[b] = at(roots_[b]).alias;
+  }
 
   void run() {
     check_lives();
@@ -217,7 +220,7 @@ class MemoryVerifier {
   const Plan& plan_;
   const ProgramId id_;
   const DeviceProgram& program_;
-  const IdVector<BufferId, BufferId>& roots_;
+  IdVector<BufferId, BufferId> roots_;  // the buffer whose memory a buffer shares, itself where it has its own
   ProgramBreaches breaches_;
   IdVector<StepId, LastSteps> done_;
   std::array<Memory, std::size(arena_kinds)> memory_;
@@ -226,8 +229,8 @@ class MemoryVerifier {
 
 }  // namespace
 
-void verify_memory(const Plan& plan, ProgramId program, const IdVector<BufferId, BufferId>& roots, Breaches& breaches) {
-  MemoryVerifier(plan, program, roots, breaches).run();
+void verify_memory(const Plan& plan, ProgramId program, Breaches& breaches) {
+  MemoryVerifier(plan, program, breaches).run();
 }
 
 }  // namespace tandem

@@ -13,11 +13,11 @@ class StructureVerifier {
   StructureVerifier(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches)
       : plan_(plan), id_(program), program_(plan.programs[program]), devices_(devices), breaches_(plan, program, breaches) {}
 
-  Structure run() {
-    if (!check_arenas()) return {};
+  bool run() {
+    if (!check_arenas()) return false;
     check_parameters();
-    const bool whole = check_buffers() && check_steps();
-    return {whole, std::move(roots_)};
+    const bool whole = check_schedule() && check_buffers() && check_steps();
+    return whole;
   }
 
  private:
@@ -42,6 +42,58 @@ class StructureVerifier {
     return true;
   }
 
+  // Each micro-batch goes through the phases of each chunk once, in their order.
+  bool check_schedule() {
+    const std::int64_t micro_batches = plan_.micro_batches;
+    if (program_.schedule.empty()) {
+      if (micro_batches != 1) breaches_.add("has no schedule for ", micro_batches, " micro-batches");
+      if (program_.slots != 0 || program_.slot_bytes != 0) breaches_.add("has slots without a schedule");
+      return sound();
+    }
+    if (program_.slots < 0 || program_.slots > most_entries || program_.slot_bytes < 0 || program_.slot_bytes > most_slot_bytes ||
+        program_.slot_bytes % plan_alignment != 0)
+      breaches_.add("has ", program_.slots, " slots of ", program_.slot_bytes, " bytes");
+    using Part = std::pair<Phase, int>;  // of a chunk
+    std::map<Part, std::int64_t> steps;
+    Part last{Phase::prepare, 0};
+    for (const Step& s : program_.steps) {
+      const Part part{s.phase, s.chunk};
+      if (part < last || s.chunk < 0 || (!is_of_micro_batch(s.phase) && s.chunk != 0))
+        breaches_.add("steps of phase ", name_of(s.phase), " of chunk ", s.chunk, " stand behind those of ", name_of(last.first),
+                      " of chunk ", last.second);
+      ++steps[last = part];
+    }
+    std::int64_t issued = 0;
+    std::map<std::pair<int, int>, std::pair<Phase, int>> at_phase;  // by chunk and micro-batch: the last phase, and the slot
+    std::map<Part, std::int64_t> done;
+    for (const ScheduleEntry& e : program_.schedule) {
+      if (!is_of_micro_batch(e.phase) || e.chunk < 0 || e.micro_batch < 0 || e.micro_batch >= micro_batches || e.slot < 0 ||
+          e.slot >= std::max(1, program_.slots))
+        breaches_.add("the schedule has phase ", name_of(e.phase), " of chunk ", e.chunk, " and micro-batch ", e.micro_batch, " of ",
+                      micro_batches, " in slot ", e.slot, " of ", program_.slots);
+      const auto [before, first] = at_phase.try_emplace({e.chunk, e.micro_batch}, e.phase, e.slot);
+      if (!first && (e.phase <= before->second.first || e.slot != before->second.second))
+        breaches_.add("micro-batch ", e.micro_batch, " goes from phase ", name_of(before->second.first), " of chunk ", e.chunk, " in slot ",
+                      before->second.second, " to ", name_of(e.phase), " in slot ", e.slot);
+      before->second.first = e.phase;
+      ++done[{e.phase, e.chunk}];
+      const auto own = steps.find({e.phase, e.chunk});
+      issued += own == steps.end() ? 1 : own->second;
+    }
+    if (issued > most_entries) breaches_.add("the schedule has ", issued, " steps, expected at most ", most_entries);
+    for (const auto& [part, count] : steps)
+      if (is_of_micro_batch(part.first) && done[part] != micro_batches)
+        breaches_.add(done[part], " of ", micro_batches, " micro-batches go through phase ", name_of(part.first), " of chunk ",
+                      part.second);
+    return sound();
+  }
+  static constexpr std::int64_t most_entries = std::int64_t{1} << 22, most_slot_bytes = std::int64_t{1} << 50;
+
+  // Where a buffer ends in its last slot.
+  std::int64_t end_of(const Buffer& b) const {
+    return b.offset + b.bytes + (b.in_slot ? std::max(0, program_.slots - 1) * program_.slot_bytes : 0);
+  }
+
   bool check_buffers() {
     const int steps = static_cast<int>(program_.steps.size());
     for (BufferId i{0}; exists(i); ++i.index) {
@@ -55,11 +107,14 @@ class StructureVerifier {
       if (b.bytes < b.operand.bytes() || b.bytes % plan_alignment != 0)
         breaches_.add(breaches_.buffer(i), " has ", b.bytes, " bytes, expected a multiple of ", plan_alignment, " that holds ",
                       b.operand.bytes());
-      else if (b.offset >= 0 && (b.offset > arena_bytes(b.arena) || b.bytes > arena_bytes(b.arena) - b.offset))
+      else if (b.offset >= 0 && (b.offset > arena_bytes(b.arena) || b.bytes > arena_bytes(b.arena) - b.offset ||
+                                 end_of(b) > arena_bytes(b.arena)))
         breaches_.add(breaches_.buffer(i), " ends at ", b.offset, "+", b.bytes, ", past arena ", name_of(b.arena), "'s ",
                       arena_bytes(b.arena), " bytes");
       if (b.arena == ArenaKind::scratch && (b.first.index < 0 || b.last < b.first || b.last.index >= steps))
         breaches_.add(breaches_.buffer(i), " lives from step ", b.first.index, " to ", b.last.index, " of ", steps);
+      if (b.in_slot && (b.arena != ArenaKind::scratch || program_.slots < 1))
+        breaches_.add(breaches_.buffer(i), " in arena ", name_of(b.arena), " lies in one of ", program_.slots, " slots");
       if (b.alias.index < -1 || b.alias.index >= static_cast<int>(program_.buffers.size()) || b.alias == i)
         breaches_.add(breaches_.buffer(i), " shares buffer ", b.alias.index, ", which does not exist");
       if (b.constant) {
@@ -97,7 +152,7 @@ class StructureVerifier {
     }
     for (BufferId i{0}; exists(i) && sound(); ++i.index) {
       const Buffer &b = at(i), &r = at(roots_[i]);
-      if (b.arena != r.arena || b.offset < r.offset || b.offset + b.bytes > r.offset + r.bytes)
+      if (b.arena != r.arena || b.in_slot != r.in_slot || b.offset < r.offset || b.offset + b.bytes > r.offset + r.bytes)
         breaches_.add(breaches_.buffer(i), " lies outside ", breaches_.buffer(roots_[i]), " whose memory it shares");
     }
     return sound();
@@ -305,7 +360,7 @@ class StructureVerifier {
 
 }  // namespace
 
-Structure verify_structure(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches) {
+bool verify_structure(const Plan& plan, ProgramId program, std::span<const int> devices, Breaches& breaches) {
   return StructureVerifier(plan, program, devices, breaches).run();
 }
 

@@ -57,6 +57,7 @@ void write(const Buffer& buffer, file::Buffer* out) {
   out->set_last(buffer.last.index);
   out->set_alias(buffer.alias.index);
   out->set_placement(buffer.placement);
+  out->set_in_slot(buffer.in_slot);
   if (buffer.constant) write(*buffer.constant, out->mutable_constant());
 }
 
@@ -91,6 +92,27 @@ void write(const Step& step, file::Step* out) {
   out->set_measured(step.measured);
 }
 
+void write_schedule(const DeviceProgram& program, file::Program* out) {
+  for (const Step& step : program.steps) {
+    file::PhaseSteps* last = out->phases_size() > 0 ? out->mutable_phases(out->phases_size() - 1) : nullptr;
+    if (!last || last->phase() != static_cast<file::Phase>(step.phase) || last->chunk() != step.chunk) {
+      last = out->add_phases();
+      last->set_phase(static_cast<file::Phase>(step.phase));
+      last->set_chunk(step.chunk);
+    }
+    last->set_steps(last->steps() + 1);
+  }
+  for (const ScheduleEntry& entry : program.schedule) {
+    file::ScheduleEntry* e = out->add_schedule();
+    e->set_phase(static_cast<file::Phase>(entry.phase));
+    e->set_chunk(entry.chunk);
+    e->set_micro_batch(entry.micro_batch);
+    e->set_slot(entry.slot);
+  }
+  out->set_slots(program.slots);
+  out->set_slot_bytes(program.slot_bytes);
+}
+
 void write(const DeviceProgram& program, file::Program* out) {
   file::DeviceModel* model = out->mutable_model();
   model->set_name(program.model.name);
@@ -114,6 +136,7 @@ void write(const DeviceProgram& program, file::Program* out) {
     use->set_memory(static_cast<file::MemoryClass>(memory));
     use->set_bytes(bytes);
   }
+  if (!program.schedule.empty()) write_schedule(program, out);
 }
 
 void write(const PlanDevice& device, file::Device* out) {
@@ -186,6 +209,8 @@ std::string serialize(const Plan& plan) {
   out.set_model(plan.model);
   out.set_mode(static_cast<file::Plan::Mode>(plan.mode));
   out.set_batch(plan.batch);
+  out.set_micro_batches(plan.micro_batches);
+  out.set_schedule(plan.schedule);
   out.set_loss(plan.loss);
   out.set_optimizer(plan.optimizer);
   out.set_precision(static_cast<file::Plan::Precision>(plan.precision));

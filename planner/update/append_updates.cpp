@@ -125,8 +125,8 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   if (loss_scaling_of(o)) {
     scale_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, given, PartsMeasure::finite, transfers)));
     // A step that does not count leaves the running statistics, too.
-    for (Node& node : graph.nodes)
-      if (node.op->keeps_statistic) node.inputs.push_back(scalars.of(node.inputs[0]));
+    for (Node& node : graph.nodes)  // with micro-batches they follow each, before it is known
+      if (node.op->keeps_statistic && o.parallel.micro_batches == 1) node.inputs.push_back(scalars.of(node.inputs[0]));
   }
   if (o.optimizer.clip_norm > 0) {
     std::vector<std::vector<ValueId>> seen = with_sums(whole_or_measured(graph, own, given, PartsMeasure::norm, transfers));
@@ -135,7 +135,8 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
       seen[group].insert(seen[group].begin(), scalars.on(group));
       scalars.set(group, GraphBuilder(graph, "clip", {})
                              .emit("ClipScalars", std::move(seen[group]),
-                                   {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}, {"accumulate", std::int64_t{o.optimizer.accumulate}}}));
+                                   {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)},
+                                    {"accumulate", std::int64_t{o.optimizer.accumulate}}}));
     }
   }
   // Small ones together, by what their group makes of the rule, with and without a copy, by where they are.
@@ -143,8 +144,8 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   for (const Update& u : updates) {
     const Attributes attributes = attributes_for(graph[u.parameter], rule, o.optimizer);
     if (is_composed(graph[u.parameter], o.optimizer)) {
-      compose_update(graph, o.optimizer, attributes, scalars.of(u.parameter), u.parameter, u.gradient, state_of(graph, u, gradient_sum_state),
-                     state_of(graph, u, average_state));
+      compose_update(graph, o.optimizer, attributes, scalars.of(u.parameter), u.parameter, u.gradient,
+                     state_of(graph, u, gradient_sum_state), state_of(graph, u, average_state));
       continue;
     }
     if (graph[u.parameter].type.shape.elements() > small_parameter) {

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --place fc3", 2, "", "--place: 'fc3', expected NAME=DEVICE"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --stage fc4;rest", 2, "", "--stage 'fc4': model 'mlp' has no node, module or parameter of such a name, did you mean 'fc1'?"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --schedule gpip", 2, "", "--schedule 'gpip' is none, did you mean 'gpipe'?"},
-                    Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --micro-batches 5", 2, "", "--micro-batches 5: --batch-size 32 is no multiple of it, the nearest is 4"},
+                    Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --micro-batches 5", 2, "", "--micro-batches: a batch of 32 has no 5 equal parts, the nearest number is 4"},
                     Row{"plan MODELS/mlp.onnx --micro-batches 0", 2, "", "--micro-batches"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-2 --parallel pipeline=2", 2, "", "--parallel data=1,tensor=1,pipeline=2 on 3 devices"},
                     Row{"plan MODELS/mlp.onnx --configuration c", 2, "", "--configuration 'c': the model has no device configurations"},

@@ -218,7 +218,7 @@ inline Trained train_by(Plan made, const Backend& backend, Graph (*model)(std::i
       in.push_back(h.name == "x" ? x.bytes().data() : h.name == "labels" ? labels.bytes().data() : nullptr);
     std::vector<std::vector<float>> out;
     std::vector<std::byte*> pointers;
-    for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.type.shape.elements()) * plan.devices.size());
+    for (const HostOutput& h : plan.outputs) out.emplace_back(static_cast<std::size_t>(h.bytes()) / sizeof(float));
     for (auto& o2 : out) pointers.push_back(reinterpret_cast<std::byte*>(o2.data()));
     session.run(0, in, pointers, {.learning_rate = rate, .step = step});
     float loss = 0;

@@ -13,8 +13,8 @@ namespace {
 
 using namespace small_models;
 
-// Blocks of a transformer; each block's second half adds what the first one gave, and the last what the first block did.
-Graph blocks_of(std::int64_t n, int blocks, bool tied) {
+// Blocks of a transformer. `skips`: what the first one gives is added to what the last one does.
+Graph blocks_of(std::int64_t n, int blocks, bool tied, bool skips = true) {
   constexpr std::int64_t tokens = 3, width = 8, heads = 4, words = 16;
   Builder b;
   b.graph.name = "blocks";
@@ -41,13 +41,15 @@ Graph blocks_of(std::int64_t n, int blocks, bool tied) {
     x = b.node("Add", {x, dense(b, wide, name + "down", 2 * width, width)});
     if (i == 0) first = x;
   }
-  x = normal(b, b.node("Add", {x, first}), "norm");
+  x = normal(b, skips ? b.node("Add", {x, first}) : x, "norm");
   x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
   b.graph.outputs = {tied ? b.node("MatMul", {x, b.node("Transpose", {table}, {{"perm", Ints{1, 0}}})}) : dense(b, x, "head", width, 5)};
   return b.graph;
 }
 Graph blocks(std::int64_t n) { return blocks_of(n, 4, false); }
 Graph tied_blocks(std::int64_t n) { return blocks_of(n, 4, true); }
+Graph in_a_row(std::int64_t n) { return blocks_of(n, 8, false, false); }
+Graph tied_in_a_row(std::int64_t n) { return blocks_of(n, 4, true, false); }
 
 // Seven layers of one size.
 Graph seven(std::int64_t n) {
@@ -65,12 +67,14 @@ struct Ways {
   std::size_t devices;
   const char* parallel;
   const char *stages = "", *schedule = "1f1b";
+  std::int64_t micro_batches = 1;
 };
 void PrintTo(const Ways& row, std::ostream* out) { *out << row.name; }
 CompileOptions staged(const Ways& row) {
   CompileOptions o = shared_by(row.devices, row.parallel);
   o.parallel.stages = parse_stages(row.stages);
   o.parallel.schedule = parse_pipeline_schedule(row.schedule);
+  o.parallel.micro_batches = row.micro_batches;
   return o;
 }
 
@@ -80,6 +84,7 @@ TEST_P(TrainingByStages, IsThatOfOneDevice) {
     SCOPED_TRACE(clip);
     CompileOptions one = options_for(8, {1}), many = staged(GetParam());
     one.optimizer.clip_norm = many.optimizer.clip_norm = clip;
+    one.parallel.micro_batches = GetParam().micro_batches;
     const Trained alone = train(GetParam().model, one, 8, 0.05), some = train(GetParam().model, many, 8, 0.05);
     expect_trained_alike(some, alone, 1e-5);
     // A plan that measures has parameters where they are.
@@ -95,7 +100,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Ways{"data_and_stages", blocks, 4, "data=2,pipeline=2"}, Ways{"tensor_and_stages", blocks, 4, "tensor=2,pipeline=2"}, Ways{"all_three", blocks, 8, "data=2,tensor=2,pipeline=2"},
                     Ways{"zero_and_stages", blocks, 4, "data=2,pipeline=2,zero=1"}, Ways{"zero_3_and_stages", blocks, 4, "data=2,pipeline=2,zero=3"},
                     Ways{"named", blocks, 2, "pipeline=2", "rest;layer.[2-3].*,norm,norm.*,head,head.*"}, Ways{"interleaved", blocks, 2, "pipeline=2", "", "interleaved=2"},
-                    Ways{"interleaved_data", blocks, 4, "data=2,pipeline=2", "", "interleaved=2"}, Ways{"tied_interleaved", tied_blocks, 2, "pipeline=2", "", "interleaved=3"}),
+                    Ways{"interleaved_data", blocks, 4, "data=2,pipeline=2", "", "interleaved=2"}, Ways{"tied_interleaved", tied_blocks, 2, "pipeline=2", "", "interleaved=3"},
+                    Ways{"gpipe_8", blocks, 2, "pipeline=2", "", "gpipe", 8}, Ways{"of_four_gpipe_8", blocks, 4, "pipeline=4", "", "gpipe", 8}, Ways{"of_two_8", blocks, 2, "pipeline=2", "", "1f1b", 8}, Ways{"of_four_8", blocks, 4, "pipeline=4", "", "1f1b", 8}, Ways{"of_four_2", blocks, 4, "pipeline=4", "", "1f1b", 2},
+                    Ways{"zb_h1_8", blocks, 2, "pipeline=2", "", "zb-h1", 8}, Ways{"of_four_zb_h1_8", blocks, 4, "pipeline=4", "", "zb-h1", 8}, Ways{"zb_h1_tied_4", tied_blocks, 4, "pipeline=4", "", "zb-h1", 4}, Ways{"zb_h1_alone_4", seven, 2, "data=2", "", "zb-h1", 4},
+                    Ways{"interleaved_8", in_a_row, 2, "pipeline=2", "", "interleaved=2", 8}, Ways{"of_four_interleaved_8", in_a_row, 4, "pipeline=4", "", "interleaved=2", 8}, Ways{"interleaved_mesh_4", in_a_row, 4, "data=2,pipeline=2", "", "interleaved=2", 4},
+                    Ways{"all_three_4", blocks, 8, "data=2,tensor=2,pipeline=2", "", "1f1b", 4}, Ways{"all_three_zb_h1_4", blocks, 8, "data=2,tensor=2,pipeline=2", "", "zb-h1", 4}, Ways{"zero_4", blocks, 4, "data=2,pipeline=2,zero=1", "", "1f1b", 4}, Ways{"zero_3_zb_h1_4", blocks, 4, "data=2,pipeline=2,zero=3", "", "zb-h1", 4},
+                    Ways{"named_4", blocks, 2, "pipeline=2", "rest;layer.[2-3].*,norm,norm.*,head,head.*", "1f1b", 4}, Ways{"seven_in_four_8", seven, 4, "pipeline=4", "", "1f1b", 8}, Ways{"statistics_4", normalized, 2, "pipeline=2", "", "1f1b", 4}),
     [](const auto& info) { return std::string(info.param.name); });
 
 std::map<std::string, int> groups_of(const Ways& row) {
@@ -184,13 +194,17 @@ TEST(Stages, AreWhatPatternsName) {
 
 TEST(Stages, MistakesAreNamed) {
   const auto refused = [](const Ways& row, const std::string& message) { expect_refused(row.model, staged(row), message); };
-  refused({"", seven, 2, "pipeline=2", "layr.0;rest"}, "option stage 'layr.0': model 'seven' has no node, module or parameter of such a name, did you mean 'layer.0'?");
+  refused({"", seven, 2, "pipeline=2", "layr.0;rest"},
+          "option stage 'layr.0': model 'seven' has no node, module or parameter of such a name, did you mean 'layer.0'?");
   refused({"", seven, 2, "pipeline=2", "layer.[4-6];layer.[0-3]"}, "node 'layer.4' is in part 0, and reads what 'layer.3' of part 1 makes");
   refused({"", seven, 3, "pipeline=3", "layer.0;rest"}, "option stage has 2 parts, option parallel pipeline=3 has 3");
-  refused({"", seven, 2, "data=2", "layer.0;rest"}, "option stage says what the stages of a pipeline have: expected option parallel pipeline=2");
+  refused({"", seven, 2, "data=2", "layer.0;rest"},
+          "option stage says what the stages of a pipeline have: expected option parallel pipeline=2");
   refused({"", seven, 2, "pipeline=2", "", "interleaved=4"}, "8 parts of a pipeline, and the model can be cut into 7 at most");
   refused({"", seven, 2, "data=2", "", "interleaved=2"}, "option schedule interleaved=2 is of a pipeline");
   refused({"", seven, 3, "pipeline=2"}, "data=1,tensor=1,pipeline=2 on 3 devices");
+  refused({"", blocks, 2, "pipeline=2", "", "interleaved=2", 4}, "expected values to go to the next part only, or option schedule 1f1b");
+  refused({"", tied_in_a_row, 2, "pipeline=2", "", "interleaved=2", 4}, "'table' of part 0 is read by 'Transpose");
   CompileOptions placed = staged({"", seven, 2, "pipeline=2"});
   placed.parallel.places = {{.pattern = "layer.0", .devices = {0}}};
   expect_refused(seven, placed, "option place does not go with option parallel data=1,tensor=1,pipeline=2");
@@ -206,26 +220,6 @@ TEST(Stages, FactorsAreThoseOfTheDevices) {
   EXPECT_EQ(on("pipeline=*", 3), "data=1,tensor=1,pipeline=3");
   for (const char* text : {"pipeline=2", "data=2,pipeline=*,tensor=3", "pipeline=2147483647,data=2147483647,tensor=2147483647"})
     EXPECT_THROW(on(text, 4), Error) << text;
-}
-
-TEST(Stages, MicroBatchesAreEqual) {
-  CompileOptions o = staged({"", seven, 4, "data=2,pipeline=2"});
-  const auto message = [&](std::int64_t micro_batches) {
-    o.parallel.micro_batches = micro_batches;
-    try {
-      check_micro_batches(o);
-      return std::string();
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-  };
-  for (const int fits : {1, 2, 4}) EXPECT_EQ(message(fits), "");
-  EXPECT_EQ(message(3), "option micro_batches 3: option batch 8 is no multiple of it, the nearest is 2");
-  EXPECT_EQ(message(16), "option micro_batches 16: option batch 8 is no multiple of it, the nearest is 8");
-  EXPECT_EQ(message(8), "option micro_batches 8: each has 1 of the 8 samples, for 2 replicas: expected 4 at most");
-  o.parallel.micro_batches = 4;
-  EXPECT_EQ(micro_batches_of(o.parallel, 6), 3);
-  EXPECT_EQ(micro_batches_of(o.parallel, 1), 1);
 }
 
 TEST(Stages, WaitAsTheyAreWarnedOf) {

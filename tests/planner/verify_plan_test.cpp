@@ -43,7 +43,7 @@ TEST_P(BrokenPlan, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, BrokenPlan,
     testing::Values(
-        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 4"},
+        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 5"},
         Row{"no_devices", [](Plan& p) { p.devices.clear(); }, "there are no devices"},
         Row{"negative_batch", [](Plan& p) { p.batch = -1; }, "batch is -1"},
         Row{"batch_not_sliced", [](Plan& p) { p.batch = p.inputs[0].type.shape[0] = p.outputs[1].type.shape[0] = 4; }, "row 3 of input 'x' is read by no device"},
@@ -254,17 +254,24 @@ TEST_P(Launch, IsWhatItsOperatorSays) {
   EXPECT_TRUE(row.breach.empty() ? breach.empty() : breach.find(row.breach) != std::string::npos) << breach;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Launch,
-                         testing::Values(LaunchRow{"sound", "MatMul", {{2, 3}, {3, 4}}, {2, 4}, {}, ""},
-                                         LaunchRow{"output_too_small", "MatMul", {{2, 3}, {3, 4}}, {2, 3}, {}, "output 0 is float32[2,3], expected float32[2,4]"},
-                                         LaunchRow{"operands_that_do_not_fit", "MatMul", {{2, 3}, {4, 4}}, {2, 4}, {}, "step 0 (MatMul): MatMul 'MatMul'"},
-                                         LaunchRow{"operand_left_out", "MatMul", {{2, 3}, {}}, {2, 4}, {}, "input 1 is missing"},
-                                         LaunchRow{"no_operands", "MatMul", {}, {2, 4}, {}, "input 0 is missing"},
-                                         LaunchRow{"operand_its_rule_does_not_read", "ReluBackward", {{2, 3}, {}}, {2, 3}, {}, "input 1 is missing"},
-                                         LaunchRow{"output_left_out", "MaxPoolTraining", {{1, 1, 2, 2}}, {1, 1, 1, 1}, {{"kernel_shape", Ints{2, 2}}}, "has 1 outputs, expected at least 2"},
-                                         LaunchRow{"attribute_of_another_type", "Softmax", {{2, 3}}, {2, 3}, {{"axis", std::string("1")}}, "attribute 'axis'"},
-                                         LaunchRow{"unknown_operator", "NoSuchOperator", {}, {2}, {}, ""}),  // no backend has it
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Rows, Launch,
+    testing::Values(LaunchRow{"sound", "MatMul", {{2, 3}, {3, 4}}, {2, 4}, {}, ""},
+                    LaunchRow{
+                        "output_too_small", "MatMul", {{2, 3}, {3, 4}}, {2, 3}, {}, "output 0 is float32[2,3], expected float32[2,4]"},
+                    LaunchRow{"operands_that_do_not_fit", "MatMul", {{2, 3}, {4, 4}}, {2, 4}, {}, "step 0 (MatMul): MatMul 'MatMul'"},
+                    LaunchRow{"operand_left_out", "MatMul", {{2, 3}, {}}, {2, 4}, {}, "input 1 is missing"},
+                    LaunchRow{"no_operands", "MatMul", {}, {2, 4}, {}, "input 0 is missing"},
+                    LaunchRow{"operand_its_rule_does_not_read", "ReluBackward", {{2, 3}, {}}, {2, 3}, {}, "input 1 is missing"},
+                    LaunchRow{"output_left_out",
+                              "MaxPoolTraining",
+                              {{1, 1, 2, 2}},
+                              {1, 1, 1, 1},
+                              {{"kernel_shape", Ints{2, 2}}},
+                              "has 1 outputs, expected at least 2"},
+                    LaunchRow{"attribute_of_another_type", "Softmax", {{2, 3}}, {2, 3}, {{"axis", std::string("1")}}, "attribute 'axis'"},
+                    LaunchRow{"unknown_operator", "NoSuchOperator", {}, {2}, {}, ""}),  // no backend has it
+    [](const auto& info) { return info.param.name; });
 
 TEST(Verify, NamesEveryBreachAtOnce) {
   Plan plan = linear_plan({2, 1});
@@ -301,8 +308,14 @@ TEST(Verify, RefusesWhatReadsWhatAnotherValueHasTakenThePlaceOf) {
   for (Buffer& buffer : reused.programs[0].buffers) buffer.offset = 0;
   reused.programs[0].buffers[c].first = {3};
   reused.programs[0].steps[2].outputs.clear();
-  expect_breach(reused = [&] { Plan p = reused; p.programs[0].steps[3].inputs.clear(); return p; }(), [&](Plan& p) { p.programs[0].steps[3].inputs = {c}; },
-                "step 3 (See) reads buffer 3 'c', in whose memory buffer 1 'b' is by then");
+  expect_breach(
+      reused =
+          [&] {
+            Plan p = reused;
+            p.programs[0].steps[3].inputs.clear();
+            return p;
+          }(),
+      [&](Plan& p) { p.programs[0].steps[3].inputs = {c}; }, "step 3 (See) reads buffer 3 'c', in whose memory buffer 1 'b' is by then");
 }
 
 TEST(Verify, AcceptsMemoryReusedAcrossStreamsBehindAWait) {

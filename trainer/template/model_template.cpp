@@ -62,6 +62,8 @@ CompileOptions ModelTemplate::plan_options(const ModelOptions& o, const PlanKey&
   CompileOptions plan = plan_options(o);
   plan.mode = key.mode;
   plan.batch = key.batch;
+  if (std::int64_t& parts = plan.parallel.micro_batches; parts > 1)  // none is larger than those of the first plan
+    parts = micro_batches_of(key.batch, std::max<std::int64_t>(1, o.plan.batch / parts));
   if (!key.bytes) plan.given_bytes.clear();
   return plan;
 }

@@ -135,7 +135,8 @@ NcclGroup::~NcclGroup() {
 
 std::size_t NcclGroup::communicator_of(const ExchangeSpec& spec) const {
   if (uses_all(spec, all_ranks_)) return 0;
-  return static_cast<std::size_t>(std::ranges::find(communicators_, spec.members) - communicators_.begin());
+  return static_cast<std::size_t>(std::find(std::next(communicators_.begin()), communicators_.end(), spec.members) -
+                                  communicators_.begin());
 }
 
 // Exchanges among some ranks need a communicator of their own.

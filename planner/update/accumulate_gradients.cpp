@@ -1,0 +1,96 @@
+// The gradients of micro-batches add up: what a step sums over devices and updates by is their sum.
+#include <algorithm>
+#include <map>
+
+#include "graph/operator.h"
+#include "planner/rewrite/graph_copy.h"
+#include "planner/rewrite/pass.h"
+
+namespace tandem::pass_rows {
+namespace {
+
+class Accumulation {
+ public:
+  Accumulation(Graph& graph, bool keeps_parts) : graph_(graph), keeps_parts_(keeps_parts), taken_(graph.nodes.size()) {}
+
+  void run() {
+    for (GraphOutput& out : graph_.outputs)
+      if (out.role == ValueRole::gradient) out.value = summed(out.value);
+    std::vector<std::size_t> order;
+    for (std::size_t n = 0; n < taken_; ++n) {
+      order.push_back(n);
+      if (const auto behind = behind_.find(static_cast<int>(n)); behind != behind_.end())
+        order.insert(order.end(), behind->second.begin(), behind->second.end());
+    }
+    if (const auto behind = behind_.find(-1); behind != behind_.end())
+      order.insert(order.begin(), behind->second.begin(), behind->second.end());
+    arrange_nodes(graph_, order);
+  }
+
+ private:
+  // The gradient that follows from the sums of the micro-batches. What devices exchange of it they exchange once, of the sum; but gradients
+  // that devices keep in parts are summed as such.
+  ValueId summed(ValueId gradient) {
+    std::vector<NodeId> moves;  // the last first
+    std::size_t kept = 0;
+    ValueId v = gradient;
+    for (NodeId n = graph_[v].producer; n.present() && graph_[n].inputs.size() == 1 && brings(graph_[n]); n = graph_[v].producer) {
+      if (graph_[n].op->moves != Moves::nothing && !(keeps_parts_ && graph_[n].op->moves == Moves::scatter)) kept = moves.size() + 1;
+      if (keeps_parts_ && graph_[n].op->moves == Moves::scatter) break;
+      moves.push_back(n);
+      v = graph_[n].inputs[0];
+    }
+    moves.resize(kept);
+    v = kept > 0 ? graph_[moves.back()].inputs[0] : gradient;
+    const auto [sum, fresh] = sums_.try_emplace(v, ValueId{});
+    if (fresh) sum->second = sum_of(v);
+    if (kept == 0) return sum->second;
+    graph_[moves.back()].inputs[0] = sum->second;
+    return gradient;
+  }
+  static bool brings(const Node& n) {
+    return n.op->moves != Moves::nothing || n.op->name == "Transpose" || n.op->name == "Reshape";
+  }
+
+  ValueId sum_of(ValueId v) {
+    const Value value = graph_[v];
+    GraphBuilder b(graph_, concat(value.name, "/sum"), {});
+    const std::size_t first = graph_.nodes.size();
+    const ValueId zeros = b.emit(
+        "Fill", {}, {{"value", 0.0F}, {"shape", value.type.shape.dims}, {"dtype", static_cast<std::int64_t>(value.type.dtype)}});
+    const ValueId sum = b.emit("Accumulate", {zeros, v});
+    for (const ValueId made : {zeros, sum}) {
+      graph_[made].placement = value.placement;
+      graph_[made].role = value.role;
+      graph_[made].of = value.of;
+    }
+    std::vector<std::size_t>& behind = behind_[value.producer.index];
+    for (std::size_t n = first; n < graph_.nodes.size(); ++n) behind.push_back(n);
+    return sum;
+  }
+
+  Graph& graph_;
+  const bool keeps_parts_;
+  const std::size_t taken_;
+  std::map<ValueId, ValueId> sums_;
+  std::map<int, std::vector<std::size_t>> behind_;  // by node: what comes behind it
+};
+
+Graph accumulate_gradients(Graph graph, const CompileOptions& o) {
+  Accumulation(graph, o.parallel.zero > 1).run();
+  return graph;
+}
+
+}  // namespace
+
+// Sums of gradients over the micro-batches of a step.
+Pass accumulate_gradients() {
+  return {.name = "accumulate_gradients",
+          .run = [](Graph g, PassContext& c) { return accumulate_gradients(std::move(g), c.options); },
+          .needs = differentiated,
+          .when = [](const PassContext& c) { return c.options.parallel.micro_batches > 1; },
+          .why = "parameters are updated once a step",
+          .required = "a step updates by the gradient of all of its micro-batches"};
+}
+
+}  // namespace tandem::pass_rows

@@ -1,0 +1,126 @@
+// A batch that is worked through in parts: what is trained is what the whole batch trains, in the memory of a part.
+#include <gtest/gtest.h>
+
+#include "planner/plan/plan_file.h"
+#include "tests/planner/placed_plans.h"
+
+namespace tandem {
+namespace {
+
+using namespace small_models;
+
+CompileOptions in_parts(std::int64_t parts, CompileOptions o = options_for(8, {1})) {
+  o.parallel.micro_batches = parts;
+  return o;
+}
+
+std::int64_t scratch_of(const Plan& plan) {
+  for (const Arena& a : plan.programs[0].arenas)
+    if (a.kind == ArenaKind::scratch) return a.bytes;
+  return 0;
+}
+
+TEST(MicroBatches, TrainAsTheWholeBatchDoes) {
+  for (auto* const model : {mlp, convnet, deep})
+    for (const std::int64_t parts : {2, 4, 8}) {
+      SCOPED_TRACE(concat(parts, " parts of ", model(1).name));
+      expect_close(train(model, in_parts(parts), 6, 0.1), train(model, options_for(8, {1}), 6, 0.1));
+    }
+}
+
+TEST(MicroBatches, HoldTheActivationsOfOneAlone) {
+  const Plan whole = plan_of(convnet, options_for(64, {1})), parts = plan_of(convnet, in_parts(8, options_for(64, {1})));
+  EXPECT_EQ(parts.programs[0].slots, 1);
+  EXPECT_LT(scratch_of(parts), scratch_of(whole) / 3);
+  const Trained run = train(convnet, in_parts(8, options_for(64, {1})), 2, 0.1);
+  EXPECT_EQ(run.allocated[0], run.plan.programs[0].peak_bytes());
+}
+
+TEST(MicroBatches, AreSharedByReplicasThatSumOnceAStep) {
+  for (const char* const parallel : {"data=2", "zero=1", "zero=2", "zero=3", "tensor=2"}) {
+    SCOPED_TRACE(parallel);
+    const CompileOptions o = in_parts(4, shared_by(2, parallel));
+    expect_close(train(deep, o, 6, 0.1), train(deep, options_for(8, {1}), 6, 0.1));
+  }
+  const Plan plan = plan_of(mlp, in_parts(4, shared_by(2, "data=2")));
+  for (const Step& s : plan.programs[0].steps)
+    if (s.as<ExchangeStep>()) {
+      EXPECT_EQ(s.phase, Phase::update) << text_of_plan(plan, true);
+    }
+}
+
+TEST(MicroBatches, ArePartsOfAFile) {
+  const Plan plan = plan_of(convnet, in_parts(4));
+  const Plan again = parse_plan(serialize(plan));
+  EXPECT_EQ(again.micro_batches, 4);
+  EXPECT_EQ(serialize(again), serialize(plan));
+  EXPECT_EQ(again.programs[0].schedule, plan.programs[0].schedule);
+}
+
+TEST(MicroBatches, AreRefusedWhereTheyAreNotEqual) {
+  expect_refused(mlp, in_parts(3), "a batch of 8 has no 3 equal parts");
+  expect_refused(mlp, in_parts(0), "a batch of 8 has no 0 equal parts");
+}
+
+TEST(MicroBatches, OfAShortBatchAreNoLarger) {
+  EXPECT_EQ(micro_batches_of(32, 8), 4);
+  EXPECT_EQ(micro_batches_of(20, 8), 4);
+  EXPECT_EQ(micro_batches_of(7, 4), 7);
+  EXPECT_EQ(micro_batches_of(7, 8), 1);
+}
+
+// The layers of `deep` on two or three devices, one behind the other.
+CompileOptions in_stages(int stages, std::int64_t parts) {
+  CompileOptions o = options_for(8, std::vector<double>(at(stages), 1));
+  o.parallel.micro_batches = parts;
+  PlacementRequest request;
+  request.stages = stages;
+  for (int s = 0; s < stages; ++s) request.groups.push_back({.name = concat("stage ", s), .axes = {{"data", {1}, true}}, .devices = {s}});
+  request.nodes = {{"middle", 1}};
+  if (stages > 2) request.nodes["out"] = 2;
+  request.values["x"] = {Part{}};
+  o.placement = request;
+  return o;
+}
+
+TEST(MicroBatches, GoThroughStages) {
+  for (const int stages : {2, 3})
+    for (const std::int64_t parts : {1, 2, 4, 8}) {
+      SCOPED_TRACE(concat(stages, " stages, ", parts, " parts"));
+      const Trained run = train(deep, in_stages(stages, parts), 6, 0.1), alone = train(deep, in_parts(parts), 6, 0.1);
+      for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_EQ(run.losses[s], alone.losses[s]) << "step " << s;
+      for (std::size_t d = 0; d < at(stages); ++d) EXPECT_EQ(run.allocated[d], run.plan.program_of(d).peak_bytes()) << d;
+    }
+}
+
+// As many as there are stages from here to the last, however many go through.
+TEST(MicroBatches, AreHeldByAStageUntilTheyAreBack) {
+  const Plan plan = plan_of(deep, in_stages(3, 8));
+  for (int s = 0; s < 3; ++s) EXPECT_EQ(plan.program_of(at(s)).slots, 3 - s);
+}
+
+// A step whose schedule is changed is refused, with what is wrong.
+void expect_broken(const Plan& plan, void (*change)(DeviceProgram&), const std::string& message) {
+  Plan broken = plan;
+  change(broken.programs[0]);
+  try {
+    verify(broken);
+    ADD_FAILURE() << "taken, expected: " << message;
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(message), std::string::npos) << e.what();
+  }
+}
+
+TEST(MicroBatches, SchedulesAreVerified) {
+  const Plan plan = plan_of(convnet, in_parts(4));
+  expect_broken(plan, [](DeviceProgram& p) { p.schedule.pop_back(); }, "3 of 4 micro-batches go through phase backward of chunk 0");
+  expect_broken(plan, [](DeviceProgram& p) { std::swap(p.schedule[0], p.schedule[1]); }, "goes from phase backward");
+  expect_broken(plan, [](DeviceProgram& p) { p.schedule[2].micro_batch = 0; }, "goes from phase backward");
+  expect_broken(plan, [](DeviceProgram& p) { p.schedule[2].slot = 7; }, "in slot 7 of 1");
+  expect_broken(plan, [](DeviceProgram& p) { std::swap(p.schedule[1], p.schedule[2]); }, "share memory and both live");
+  expect_broken(plan, [](DeviceProgram& p) { p.schedule.clear(); p.slots = 0; p.slot_bytes = 0; }, "has no schedule for 4 micro-batches");
+  expect_broken(plan, [](DeviceProgram& p) { p.steps.back().phase = Phase::forward; }, "stand behind those of");
+}
+
+}  // namespace
+}  // namespace tandem
