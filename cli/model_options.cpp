@@ -103,6 +103,9 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   o.plan.batch = a[device_flags.batch_size];
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
   o.plan.parallel = a[device_flags.parallel];
+  o.plan.parallel.micro_batches = a[device_flags.micro_batches];
+  o.plan.parallel.schedule = a[device_flags.schedule];
+  o.plan.parallel.stages = a[device_flags.stage];
   o.plan.parallel.places = parse_place(a[device_flags.place], o.plan.devices, ranks);
   o.plan.memory.most = a[device_flags.device_memory];
   if (trains) {

@@ -180,7 +180,8 @@ struct SectionRow {
   char separator;  // of its rules
 };
 const SectionRow section_rows[] = {
-    {device_flags.parallel, ','}, {device_flags.place, ';'}, {placement_flags.split, ','}, {device_flags.configuration, ','}};
+    {device_flags.parallel, ','},      {device_flags.micro_batches, ','}, {device_flags.schedule, ','},    {device_flags.stage, ';'},
+    {device_flags.place, ';'}, {placement_flags.split, ','},       {device_flags.configuration, ','}};
 
 std::string text_of_rules(const Json& value, char separator) {
   std::string text;

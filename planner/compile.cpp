@@ -16,6 +16,7 @@
 #include "planner/memory_limit.h"
 #include "planner/passes/run_passes.h"
 #include "planner/pipeline/schedules.h"
+#include "planner/place/by_rules.h"
 #include "planner/place/find_phases.h"
 #include "planner/programs.h"
 #include "planner/recompute_programs.h"
@@ -64,8 +65,13 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
 // What graphs are made for: plans that only predict go through the batch at once.
 CompileOptions of_micro_batch(CompileOptions o) {
   if (o.mode == PlanMode::inference) o.parallel.micro_batches = 1;
-  if (const std::int64_t parts = o.parallel.micro_batches; parts < 1 || o.batch % parts != 0)
-    fail(ExitCode::usage, option("micro_batches"), ": a batch of ", o.batch, " has no ", parts, " equal parts");
+  const std::int64_t parts = o.parallel.micro_batches;
+  if (parts < 1 || o.batch % parts != 0) {
+    std::int64_t nearest = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, o.batch));
+    while (o.batch % nearest != 0) --nearest;
+    fail(ExitCode::usage, option("micro_batches"), ": a batch of ", o.batch, " has no ", parts, " equal parts, the nearest number is ",
+         nearest);
+  }
   o.batch /= o.parallel.micro_batches;
   return o;
 }
@@ -149,7 +155,7 @@ class Compilation {
     };
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
-    if (o.parallel.micro_batches > 1) find_phases(whole, o.parallel.zero > 2, false);
+    if (o.parallel.micro_batches > 1) find_phases(whole, o.parallel.zero > 2, splits_backward(o.parallel.schedule.kind));
     if (graphs_.empty()) begin_with(whole, context);
     graphs_.push_back(programs_of(std::move(whole), o));
     return optional;
@@ -300,25 +306,20 @@ class Compilation {
       if (o_.parallel.micro_batches > 1) replica.schedule = schedule_on(static_cast<int>(d));
       replicas.push_back(std::move(replica));
     }
+    if (o_.parallel.micro_batches > 1 && placement_ && placement_->stages > 1) plan.schedule = to_string(o_.parallel.schedule);
     rows_.resize(outputs_.size());
     assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);
   }
 
-  // Groups of the same devices are one stage; stages stand in the order of the groups.
+  // Groups that are no pipeline work on each micro-batch together.
   StageSchedule schedule_on(int device) const {
-    std::vector<std::vector<int>> stages;
-    int own = 0, chunks = 0;
-    if (placement_)
-      for (const DeviceGroup& group : placement_->groups) {
-        const auto known = std::ranges::find(stages, group.devices);
-        const int stage = static_cast<int>(known - stages.begin());
-        if (known == stages.end()) stages.push_back(group.devices);
-        if (group.position_of(device) < 0) continue;
-        own = stage;
-        ++chunks;
-      }
-    return stage_schedule(ScheduleKind::one_f_one_b, own, std::max<int>(1, static_cast<int>(stages.size())), std::max(1, chunks),
-                          static_cast<int>(o_.parallel.micro_batches));
+    int stage = 0, chunks = 1;
+    const int stages = placement_ ? std::max(1, placement_->stages) : 1;
+    if (stages > 1) {
+      stage = static_cast<int>(group_with(placement_->groups, device));
+      chunks = static_cast<int>(placement_->groups.size()) / stages;
+    }
+    return stage_schedule(o_.parallel.schedule.kind, stage, stages, chunks, static_cast<int>(o_.parallel.micro_batches));
   }
 
   void warn_of_disturbed_times() {

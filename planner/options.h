@@ -11,6 +11,7 @@
 #include "graph/device_configuration.h"
 #include "graph/graph.h"
 #include "kernels/device.h"
+#include "planner/pipeline/schedules.h"
 #include "planner/plan/plan.h"
 
 namespace tandem {
@@ -77,6 +78,9 @@ struct LossScaling {
 struct Parallelism {
   std::int64_t data = 0;    // replicas; 0: as many as the devices give
   std::int64_t tensor = 1;  // devices of a replica, neighbours in the list of devices
+  // Stages, each of which has a part of the model: the list of devices in equal runs, of which each is such a mesh. 0: as many as the
+  // other factors leave.
+  std::int64_t pipeline = 1;
   // ZeRO's stage. From 1 on parameters, gradients and optimizer states lie in parts over the replicas; from 3 on parameters are gathered
   // for the forward and for the backward pass apart.
   int zero = 0;
@@ -100,6 +104,10 @@ struct Parallelism {
     bool operator==(const Place&) const = default;
   };
   std::vector<Place> places{};
+  PipelineSchedule schedule{};  // the order in which stages do micro-batches
+  // What each part of the model has, in their order: patterns as those of places, separated by commas. "rest": what no other names.
+  // Empty: parts are cut by estimated times (planner/pipeline/cuts.h).
+  std::vector<std::string> stages{};
   bool operator==(const Parallelism&) const = default;
 };
 
@@ -107,6 +115,8 @@ struct Parallelism {
 // loss adds, lie by their samples as the model's inputs do.
 struct PlacementRequest {
   std::vector<DeviceGroup> groups;                               // devices are numbers of CompileOptions::devices
+  // Of a pipeline: group g has part g of the model, and the devices of stage g % stages; no value goes to an earlier group. 0: none.
+  int stages = 0;
   std::map<std::string, int, std::less<>> nodes;                 // an ONNX node's group, by name; other nodes work where their operands are
   // parameters' groups, by name; others live where they are read
   std::map<std::string, int, std::less<>> parameters{};

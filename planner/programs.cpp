@@ -120,7 +120,8 @@ class Joiner {
 std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional<PlacementRequest>& placement) {
   std::vector<SliceOfBatch> slices(o.devices.size(), {0, o.batch});
   if (!placement) return slices;
-  for (const DeviceGroup& group : placement->groups)
+  const std::size_t groups = placement->stages > 0 ? at(placement->stages) : placement->groups.size();  // others have their devices
+  for (const DeviceGroup& group : std::span(placement->groups).first(groups))
     for (std::size_t p = 0; p < group.devices.size(); ++p)
       for (std::size_t a = 0; a < group.axes.size(); ++a) {
         const MeshAxis& axis = group.axes[a];

@@ -7,6 +7,7 @@
 #include "base/option.h"
 #include "graph/operator.h"
 #include "planner/loss/labels.h"
+#include "planner/place/parallel.h"
 
 namespace tandem {
 namespace {
@@ -48,6 +49,21 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
   if (busy < 2 || least == rows || o.synchronize_batch_norm) return;
   list.push_back(concat("BatchNormalization sees each device's own samples only (", least, " at the least, of a batch of ", rows,
                         "): ", busy, " devices do not train exactly as one, unless ", option("synchronize_batch_norm"), " is given"));
+}
+
+// Too few micro-batches keep stages waiting.
+void warn_of_bubble(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
+  if (o.configuration || o.placement || o.parallel.pipeline == 1 || o.devices.size() == 1) return;
+  const Parallelism p = resolved(o.parallel, o.devices.size());
+  const auto stages = static_cast<int>(p.pipeline);
+  const auto waits = [&](int micro_batches) {
+    const std::vector<PartTimes> equal(static_cast<std::size_t>(stages * p.schedule.chunks), PartTimes{1, 1, 1});
+    return std::llround(100 * replayed(schedules_of(p.schedule.kind, stages, p.schedule.chunks, micro_batches), equal, 0).bubble);
+  };
+  const auto count = static_cast<int>(plan.micro_batches);
+  if (count < stages)
+    list.push_back(concat(stages, " equal stages with ", option("micro_batches"), ' ', count, " wait ", waits(count), "% of a step; with ",
+                          4 * stages, " they would wait ", waits(4 * stages), "%"));
 }
 
 // "'bn1', 'bn2' and 3 more"
@@ -139,6 +155,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   warn_of_variances(list, model);
   if (plan.mode != PlanMode::training) return list;
   warn_of_statistics(list, plan, o);
+  warn_of_bubble(list, plan, o);
   warn_of_few_values(list, plan);
   warn_of_loss(list, o, model);
   warn_of_outputs(list, o, model);

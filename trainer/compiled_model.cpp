@@ -51,9 +51,8 @@ std::span<const FeedTarget> CompiledModel::inputs() const {
 LoaderOptions::RowsOf CompiledModel::rows_here() const {
   // where devices differ, any may read any rows
   const CompileOptions& o = options.plan;
-  if (!options.world || o.placement || o.configuration || o.parallel.tensor != 1 || !o.parallel.places.empty() ||
-      o.parallel.micro_batches > 1)
-    return {};
+  const bool alike = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty() && o.parallel.micro_batches == 1;
+  if (!options.world || o.placement || o.configuration || !alike) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
   return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {

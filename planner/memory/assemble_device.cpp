@@ -282,7 +282,7 @@ class ProgramAssembler {
     struct Use {
       int first = -1, last = -1;
       std::set<std::pair<Phase, int>> places;  // of micro-batches
-      bool once = false, beside = false;       // by a step that is done once; on another stream than the compute stream
+      bool once = false, beside = false;       // by a step that is done once; on another stream than the compute stream, or by several chunks
     };
     IdVector<BufferId, Use> uses(device_.buffers.size());
     for (StepId s{0}; s.index < steps; ++s.index) {
@@ -304,6 +304,7 @@ class ProgramAssembler {
       Use u = uses[root_of(device_.buffers, id)];
       Buffer& b = device_.buffers[id];
       b.in_slot = b.arena == ArenaKind::scratch && !u.once && (u.places.size() > 1 || u.beside);
+      u.beside = u.beside || std::ranges::any_of(u.places, [&](const auto& place) { return place.second != u.places.begin()->second; });
       if (u.once && !u.places.empty()) u = {.first = std::min(u.first, begin), .last = std::max(u.last, end)};
       if (u.beside) u = b.in_slot ? Use{.first = begin, .last = end} : Use{.first = u.first, .last = steps - 1};
       const bool whole = b.arena != ArenaKind::scratch;

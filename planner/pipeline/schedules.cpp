@@ -136,6 +136,8 @@ class Run {
 std::string_view name_of(ScheduleKind kind) { return row_of(kind).name; }
 bool splits_backward(ScheduleKind kind) { return row_of(kind).splits_backward; }
 
+std::string to_string(const PipelineSchedule& s) { return concat(name_of(s.kind), s.chunks > 1 ? concat('=', s.chunks) : ""); }
+
 std::vector<ScheduleEntry> schedule_of(ScheduleKind kind, int stage, int stages, int chunks, int micro_batches) {
   const Row& row = row_of(kind);
   const std::vector<int> groups = groups_of(stages, micro_batches);

@@ -2,6 +2,7 @@
 // several chunks a stage, as many parts: chunk c of stage s is part c * stages + s of the model. A batch goes through in micro-batches.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,13 @@ enum class ScheduleKind { gpipe, one_f_one_b, interleaved, zb_h1 };
 std::string_view name_of(ScheduleKind kind);  // as people write it: "1f1b"
 // Whether gradients of weights are computed in a phase of their own, apart from those of values.
 bool splits_backward(ScheduleKind kind);
+
+struct PipelineSchedule {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int chunks = 1;  // parts of the model a stage: 2 or more where it is `interleaved`, else 1
+  bool operator==(const PipelineSchedule&) const = default;
+};
+std::string to_string(const PipelineSchedule& schedule);  // "interleaved=2"
 
 // What one of `stages` stages does in a step, in order, without prepare and update. Micro-batches pass each chunk in their order. One
 // stage is accumulation. All numbers are 1 or more, `stage` is below `stages`; chunks other than 1 are for `interleaved` alone.

@@ -27,54 +27,46 @@ std::vector<std::string> names_for(const std::string& name, const std::vector<st
   return all;
 }
 
-const std::vector<std::string>& modules_of(const CompileOptions& o, const std::string& node) {
-  static const std::vector<std::string> none;
-  const auto it = o.modules.find(node);
-  return it == o.modules.end() ? none : it->second;
-}
-
 std::string text_of(const Parallelism::Place& rule, const CompileOptions& o) {
   return concat(option("place"), " '", rule.pattern, '=', name_of_devices(rule.devices, o), "'");
 }
 
-// Rules with what each has named so far.
-class Rules {
- public:
-  explicit Rules(const CompileOptions& o) : o_(o), any_(o.parallel.places.size()) {}
+}  // namespace
 
-  // The devices that the first rule says; null where none names it.
-  const std::vector<int>* devices_for(const std::string& name, const std::vector<std::string>& modules) {
-    const std::vector<std::string> all = names_for(name, modules);
-    known_.insert(all.begin(), all.end());
-    const std::vector<int>* first = nullptr;
-    for (std::size_t r = 0; r < any_.size(); ++r) {
-      const Parallelism::Place& rule = o_.parallel.places[r];
-      if (std::ranges::none_of(all, [&](const std::string& n) { return matches_any(n, {rule.pattern}); })) continue;
-      any_[r] = true;
-      if (!first) first = &rule.devices;
-    }
-    return first;
+NamedGroups::NamedGroups(std::vector<NameRule> rules, const CompileOptions& options)
+    : rules_(std::move(rules)), options_(options), any_(rules_.size()) {}
+
+std::optional<int> NamedGroups::of_node(const std::string& name) {
+  const auto it = options_.modules.find(name);
+  return find(name, it == options_.modules.end() ? std::vector<std::string>() : it->second);
+}
+
+std::optional<int> NamedGroups::find(const std::string& name, const std::vector<std::string>& modules) {
+  const std::vector<std::string> all = names_for(name, modules);
+  known_.insert(all.begin(), all.end());
+  std::optional<int> first;
+  for (std::size_t r = 0; r < rules_.size(); ++r) {
+    if (std::ranges::none_of(all, [&](const std::string& n) { return matches_any(n, {rules_[r].pattern}); })) continue;
+    any_[r] = true;
+    if (!first) first = rules_[r].group;
   }
+  return first;
+}
 
-  void check(const Graph& model) const {
-    for (std::size_t r = 0; r < any_.size(); ++r)
-      if (const Parallelism::Place& rule = o_.parallel.places[r]; !any_[r] && !rule.of_file)
-        refuse(rule, model);
-  }
-
- private:
-  [[noreturn]] void refuse(const Parallelism::Place& rule, const Graph& model) const {
-    const std::string near = nearest(rule.pattern, std::vector<std::string>(known_.begin(), known_.end()));
-    fail(ExitCode::usage, text_of(rule, o_), ": model '", model.name, "' has no node, module or parameter of such a name",
+void NamedGroups::check(const Graph& model) const {
+  for (std::size_t r = 0; r < rules_.size(); ++r) {
+    if (any_[r] || rules_[r].may_miss) continue;
+    const std::string near = nearest(rules_[r].pattern, std::vector<std::string>(known_.begin(), known_.end()));
+    fail(ExitCode::usage, rules_[r].said, ": model '", model.name, "' has no node, module or parameter of such a name",
          near.empty() ? concat(" (", option("log_placement"), " lists its nodes)") : concat(", did you mean '", near, "'?"));
   }
+}
 
-  const CompileOptions& o_;
-  std::vector<bool> any_;  // by rule
-  std::set<std::string> known_;
-};
-
-}  // namespace
+void place_parameters(PlacementRequest& request, const Graph& model, NamedGroups& rules) {
+  for (const Value& v : model.values)
+    if (v.kind == ValueKind::parameter && v.role == ValueRole::plain)
+      if (const auto group = rules.of_parameter(v.name)) request.parameters[v.name] = *group;
+}
 
 bool names(const std::string& pattern, const std::string& name, const std::vector<std::string>& modules) {
   return std::ranges::any_of(names_for(name, modules), [&](const std::string& n) { return matches_any(n, {pattern}); });
@@ -119,14 +111,14 @@ std::size_t group_with(const std::vector<DeviceGroup>& groups, int device) {
 }
 
 void place_by_rules(PlacementRequest& request, const Graph& model, const CompileOptions& o) {
-  Rules rules(o);
-  const auto group_of = [&](const std::vector<int>& devices) { return static_cast<int>(group_with(request.groups, devices.front())); };
+  std::vector<NameRule> said;
+  for (const Parallelism::Place& rule : o.parallel.places)
+    said.push_back({rule.pattern, text_of(rule, o), static_cast<int>(group_with(request.groups, rule.devices.front())), rule.of_file});
+  NamedGroups rules(std::move(said), o);
   for (const Node& node : model.nodes)
     for (const std::string& name : node.origin)
-      if (const auto* devices = rules.devices_for(name, modules_of(o, name))) request.nodes[name] = group_of(*devices);
-  for (const Value& v : model.values)
-    if (v.kind == ValueKind::parameter && v.role == ValueRole::plain)
-      if (const auto* devices = rules.devices_for(v.name, {})) request.parameters[v.name] = group_of(*devices);
+      if (const auto group = rules.of_node(name)) request.nodes[name] = *group;
+  place_parameters(request, model, rules);
   rules.check(model);
 }
 

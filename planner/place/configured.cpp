@@ -6,6 +6,7 @@
 #include "base/option.h"
 #include "planner/place/by_rules.h"
 #include "planner/place/request.h"
+#include "planner/place/stages.h"
 
 namespace tandem {
 namespace {
@@ -27,7 +28,8 @@ class Configured {
     for (const Node& node : model_.nodes) computed.insert(node.origin.begin(), node.origin.end());
     for (const auto& [name, node] : c_.nodes)
       if (request_.groups.size() > 1 && !devices_of(node).empty() && computed.contains(name))
-        request_.nodes[name] = static_cast<int>(group_with(request_.groups, devices_of(node)[0]));
+        request_.nodes[name] = group_of(node);
+    if (!value_backwards(model_, request_.nodes).empty()) request_.stages = 0;  // stages that work in turns are no pipeline
     for (const auto& [name, sharding] : c_.tensors)
       if (const auto id = model_.find(name); id && is_given(model_[*id])) place(model_[*id], sharding);
     split_samples();
@@ -55,14 +57,18 @@ class Configured {
       devices.insert(devices.end(), node.devices.begin(), node.devices.end());
     }
     const auto unsaid = std::ranges::count_if(stages_, [](const auto& stage) { return stage.second.empty(); });
-    const std::int64_t count = std::ssize(stages_);
-    if (unsaid > 0 && (unsaid < count || c_.devices % count != 0))
+    const std::int64_t count = std::ssize(stages_), chunks = o_.parallel.schedule.chunks;
+    if (chunks > 1 && (count == 0 || count % chunks != 0))
+      refuse("it has ", count, " pipeline stages, ", option("schedule"), ' ', to_string(o_.parallel.schedule), " is for a multiple of ",
+             chunks);
+    const std::int64_t sharers = count / chunks;  // stages among which the devices are shared out
+    if (unsaid > 0 && (unsaid < count || c_.devices % sharers != 0))
       refuse(unsaid, " of ", count, " pipeline stages say nothing of their devices, of which there are ", c_.devices,
              ": expected all to say it, or none and as many devices for each");
     std::int64_t number = 0;
     for (auto& [stage, devices] : stages_) {
-      for (std::int64_t d = 0; unsaid > 0 && d < c_.devices / count; ++d)
-        devices.push_back(static_cast<int>(number * c_.devices / count + d));
+      for (std::int64_t d = 0; unsaid > 0 && d < c_.devices / sharers; ++d)
+        devices.push_back(static_cast<int>(number % sharers * c_.devices / sharers + d));
       std::ranges::sort(devices);
       devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
       ++number;
@@ -87,6 +93,24 @@ class Configured {
         refuse("its groups have ", sets.begin()->size(), " and ", set.size(), " devices: expected as many in each");
       request_.groups.push_back({.name = name_of_devices(set, o_), .axes = {}, .devices = set});
     }
+    if (stages_.size() > 1) find_pipeline();
+  }
+
+  // Groups in the order of stages, where each is a stage's; those of further chunks have the same devices.
+  void find_pipeline() {
+    const std::size_t sharers = stages_.size() / static_cast<std::size_t>(o_.parallel.schedule.chunks);
+    std::vector<DeviceGroup> groups;
+    for (const auto& [stage, devices] : stages_) {
+      groups.push_back({.name = name_of_devices(devices, o_), .axes = {}, .devices = devices});
+      if (groups.size() > sharers && devices != groups[groups.size() - 1 - sharers].devices) return;
+    }
+    if (request_.groups.size() != sharers) return;
+    request_.groups = std::move(groups);
+    request_.stages = static_cast<int>(sharers);
+  }
+  int group_of(const DeviceConfiguration::Node& node) const {
+    if (request_.stages > 0) return static_cast<int>(std::distance(stages_.begin(), stages_.find(*node.stage)));
+    return static_cast<int>(group_with(request_.groups, devices_of(node)[0]));
   }
 
   const DeviceGroup& group_of(const std::string& name, const TensorSharding& sharding) const {

@@ -49,7 +49,7 @@ class Cut {
       const std::size_t first = to_.nodes.size();
       add(node);
       for (std::size_t n = first; n < to_.nodes.size(); ++n)
-        std::tie(to_.nodes[n].phase, to_.nodes[n].chunk) = std::tie(node.phase, node.chunk);
+        std::tie(to_.nodes[n].phase, to_.nodes[n].chunk) = std::pair(node.phase, chunk_of(node, to_.nodes[n]));
     }
     for (const int i : outputs_on(whole_, device_)) {
       const GraphOutput& out = whole_.outputs[at(i)];
@@ -60,6 +60,11 @@ class Cut {
   }
 
  private:
+  // Who gives does so where the value is made, who gets where the node is.
+  int chunk_of(const Node& node, const Node& own) const {
+    const NodeId maker = node.op->moves == Moves::send && own.op == node.op ? whole_[node.inputs[0]].producer : NodeId{};
+    return maker.present() ? whole_.nodes[at(maker.index)].chunk : node.chunk;
+  }
   bool here(int group) const { return group < 0 || positions_[at(group)] >= 0; }
   bool has(const Value& v) const { return here(v.placement.group) && !has_nothing_of(whole_, v, device_); }
   // An addend to which the device has nothing to add: what it would be made of is not there.

@@ -12,6 +12,7 @@
 #include "planner/place/by_rules.h"
 #include "planner/place/configured.h"
 #include "planner/place/place.h"
+#include "planner/place/stages.h"
 
 namespace tandem {
 namespace {
@@ -23,10 +24,11 @@ std::int64_t factor(std::string_view text, const std::string& name, std::int64_t
 }
 
 // Samples of each replica, by the weights of its devices together.
-std::vector<std::int64_t> replica_sizes(const Parallelism& parallel, const DeviceGroup& group, const CompileOptions& o) {
+std::vector<std::int64_t> replica_sizes(const Parallelism& parallel, std::span<const DeviceGroup> groups, const CompileOptions& o) {
   std::vector<double> weights(static_cast<std::size_t>(parallel.data));
-  for (std::size_t d = 0; d < group.devices.size(); ++d)
-    weights[d / static_cast<std::size_t>(parallel.tensor)] += o.devices[at(group.devices[d])].weight;
+  for (const DeviceGroup& group : groups)
+    for (std::size_t d = 0; d < group.devices.size(); ++d)
+      weights[d / static_cast<std::size_t>(parallel.tensor)] += o.devices[at(group.devices[d])].weight;
   return slice_sizes(o.batch, weights);
 }
 
@@ -65,11 +67,24 @@ std::size_t split_as_said(PlacementRequest& request, const Graph& model, const P
 void check_home(const Parallelism& parallel, std::size_t devices) {
   if (parallel.weights_on >= static_cast<int>(devices))
     fail(ExitCode::usage, option("weights_on"), ": device ", parallel.weights_on, ", there are ", devices);
-  if (parallel.weights_on >= 0 && (parallel.tensor != 1 || parallel.zero > 0))
+  if (parallel.weights_on >= 0 && (parallel.tensor != 1 || parallel.pipeline != 1 || parallel.zero > 0))
     fail(ExitCode::usage, option("weights_on"), " goes with data parallelism alone, not with ", option("parallel"), ' ',
          to_string(parallel));
   if (parallel.weights_on >= 0 && !parallel.places.empty())
     fail(ExitCode::usage, option("weights_on"), " does not go with ", option("place"), ", which puts each parameter where its nodes are");
+}
+
+// What only a pipeline has, and what it does not go with.
+void check_stages(const Parallelism& p) {
+  if (p.pipeline != 1 && !p.places.empty())
+    fail(ExitCode::usage, option("place"), " does not go with ", option("parallel"), ' ', to_string(p), ": ", option("stage"),
+         " says which nodes a stage has");
+  if (p.pipeline == 1 && !p.stages.empty())
+    fail(ExitCode::usage, option("stage"), " says what the stages of a pipeline have: expected ", option("parallel"),
+         " pipeline=", p.stages.size());
+  if (p.pipeline == 1 && p.schedule.chunks > 1)
+    fail(ExitCode::usage, option("schedule"), ' ', to_string(p.schedule), " is of a pipeline: expected ", option("parallel"),
+         " pipeline=2 or more");
 }
 
 }  // namespace
@@ -77,6 +92,7 @@ void check_home(const Parallelism& parallel, std::size_t devices) {
 void keep_parts(PlacementRequest& request, const Plan& plan) {
   request.layers_along.reset();
   request.parameters_along.reset();
+  if (request.stages > 0) request.nodes.clear();  // they follow the parameters
   for (const PlanParameter& p : plan.parameters) {
     if (p.role != ValueRole::plain) continue;
     const DeviceGroup& home = request.groups[group_with(request.groups, plan.devices_of(p.parts.front().program).front())];
@@ -107,7 +123,7 @@ void keep_parts(PlacementRequest& request, const Plan& plan) {
 
 Parallelism parse_parallelism(std::string_view text) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
-  const std::vector<std::string> words{"data", "tensor", "zero"};
+  const std::vector<std::string> words{"data", "tensor", "pipeline", "zero"};
   if (text.empty()) return {};
   std::map<std::string, std::int64_t> given;
   for (const std::string& part : split(text, ',')) {
@@ -120,10 +136,51 @@ Parallelism parse_parallelism(std::string_view text) {
       fail(ExitCode::usage, option("parallel"), ": ", name, " is given twice");
   }
   const auto of = [&](const char* name, std::int64_t absent) { return given.contains(name) ? given[name] : absent; };
-  const bool stage_alone = !given.contains("data") && !given.contains("tensor");
-  const Parallelism p{.data = of("data", stage_alone ? 0 : 1), .tensor = of("tensor", 1), .zero = static_cast<int>(of("zero", 0))};
-  if (p.data == 0 && p.tensor == 0) fail(ExitCode::usage, option("parallel"), ": two factors are *, expected one at most");
+  const bool zero_alone = given.size() == given.count("zero");
+  const Parallelism p{.data = of("data", zero_alone ? 0 : 1),
+                      .tensor = of("tensor", 1),
+                      .pipeline = of("pipeline", 1),
+                      .zero = static_cast<int>(of("zero", 0))};
+  if ((p.data == 0) + (p.tensor == 0) + (p.pipeline == 0) > 1)
+    fail(ExitCode::usage, option("parallel"), ": two factors are *, expected one at most");
   return p;
+}
+
+PipelineSchedule parse_pipeline_schedule(std::string_view text) {
+  constexpr std::int64_t most = 1024;
+  std::vector<std::string> words;
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::interleaved, ScheduleKind::zb_h1}) {
+    words.emplace_back(name_of(kind));
+    if (kind != ScheduleKind::interleaved && text == words.back()) return {.kind = kind, .chunks = 1};
+  }
+  const std::size_t equals = text.find('=');
+  const std::string name(text.substr(0, equals)), interleaved(name_of(ScheduleKind::interleaved));
+  if (name == interleaved) {
+    const std::string parts = equals == std::string::npos ? "" : std::string(text.substr(equals + 1));
+    const std::int64_t chunks = parts.empty() ? 0 : parse_integer(parts, concat(option("schedule"), ": ", name));
+    if (chunks < 2 || chunks > most)
+      fail(ExitCode::usage, option("schedule"), ' ', text, ": expected ", interleaved, "=V, of 2 to ", most, " parts a stage");
+    return {.kind = ScheduleKind::interleaved, .chunks = static_cast<int>(chunks)};
+  }
+  fail(ExitCode::usage, option("schedule"), " '", text, "'", std::ranges::find(words, name) == words.end() ? " is none" : " has no number",
+       suggestion(name, words));
+}
+
+std::vector<std::string> parse_stages(std::string_view text) {
+  std::vector<std::string> stages;
+  std::int64_t rest = 0;
+  if (text.empty()) return stages;
+  for (const std::string& stage : split(text, ';')) {
+    const std::vector<std::string> patterns = split(stage, ',');
+    if (patterns.empty() || std::ranges::find(patterns, "") != patterns.end())
+      fail(ExitCode::usage, option("stage"), ": stage ", stages.size(), " of '", text, "' names nothing: expected NAMES;NAMES;rest");
+    rest += std::ranges::count(patterns, "rest");
+    if (std::ranges::find(patterns, "rest") != patterns.end() && patterns.size() > 1)
+      fail(ExitCode::usage, option("stage"), ": '", stage, "': the rest is what no pattern names: expected it alone");
+    stages.push_back(stage);
+  }
+  if (rest > 1) fail(ExitCode::usage, option("stage"), ": ", rest, " stages of '", text, "' are the rest, expected one at most");
+  return stages;
 }
 
 std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rules) {
@@ -144,12 +201,21 @@ std::vector<Parallelism::Split> parse_splits(const std::vector<std::string>& rul
   return splits;
 }
 
+bool says_where(Parallelism p) {
+  p.micro_batches = 1;
+  p.schedule = {};
+  return p != Parallelism();
+}
+
 Parallelism resolved(Parallelism p, std::size_t devices) {
   const auto count = static_cast<std::int64_t>(devices);
   const std::string asked = to_string(p);
-  if (p.tensor == 0 && p.data > 0) p.tensor = count / p.data;
-  if (p.data == 0 && p.tensor > 0) p.data = count / p.tensor;
-  if (p.data < 1 || p.tensor < 1 || p.data > count || p.data * p.tensor != count)
+  std::int64_t product = 1;
+  for (const std::int64_t factor : {p.data, p.tensor, p.pipeline})
+    if (factor > 0) product = std::min(product * std::min(factor, count + 1), count + 1);
+  for (std::int64_t* const factor : {&p.data, &p.tensor, &p.pipeline})
+    if (*factor == 0 && product <= count) product *= *factor = count / product;
+  if (product != count)
     fail(ExitCode::usage, option("parallel"), " ", asked, " on ", count, count == 1 ? " device" : " devices",
          ", expected factors whose product is ", count, ", of which one may be *");
   return p;
@@ -157,16 +223,20 @@ Parallelism resolved(Parallelism p, std::size_t devices) {
 
 std::string to_string(const Parallelism& p) {
   const auto factor = [](std::int64_t value) { return value == 0 ? std::string("*") : std::to_string(value); };
-  return concat("data=", factor(p.data), ",tensor=", factor(p.tensor), p.zero > 0 ? concat(",zero=", p.zero) : "");
+  return concat("data=", factor(p.data), ",tensor=", factor(p.tensor), p.pipeline != 1 ? concat(",pipeline=", factor(p.pipeline)) : "",
+                p.zero > 0 ? concat(",zero=", p.zero) : "");
 }
 
 PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   if (o.configuration) return configured(model, o);
   check_home(o.parallel, o.devices.size());
-  std::vector<DeviceGroup> groups = groups_by_rules(o);
-  const Parallelism parallel = resolved(o.parallel, groups[0].devices.size());
+  check_stages(o.parallel);
+  const bool staged = o.parallel.pipeline != 1;
+  std::vector<DeviceGroup> groups = staged ? std::vector<DeviceGroup>() : groups_by_rules(o);
+  const Parallelism parallel = resolved(o.parallel, staged ? o.devices.size() : groups[0].devices.size());
+  if (staged) groups = groups_of_stages(parallel, o);
   PlacementRequest request;
-  if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, groups[0], o));
+  if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, std::span(groups).first(staged ? groups.size() : 1), o));
   if (request.groups.empty()) request.groups = {{.name = "all", .axes = {}, .devices = {}}};
   DeviceGroup& all = request.groups[0];
   all.devices = groups[0].devices;
@@ -183,10 +253,13 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   }
   for (const Parallelism::Split& rule : parallel.splits)
     if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();
-  if (o.parallel.places.empty()) return request;
+  if (!staged && o.parallel.places.empty()) return request;
   for (DeviceGroup& group : groups) group.axes = all.axes;
   request.groups = std::move(groups);
-  place_by_rules(request, model, o);
+  if (staged)
+    place_by_stages(request, model, o, parallel);
+  else
+    place_by_rules(request, model, o);
   return request;
 }
 

@@ -117,8 +117,13 @@ class Groups {
         groups_[n] = graph_[node.inputs[at(node.op->in_place[0])]].placement.group;
   }
 
+  // Parts of a pipeline may share devices.
+  bool is_there(int from, int group) const {
+    return from == group || request_.groups[at(from)].devices == request_.groups[at(group)].devices;
+  }
+
   ValueId sent(ValueId v, int group, const std::string& reader) {
-    if (!v.present() || graph_[v].placement.group < 0 || graph_[v].placement.group == group) return v;
+    if (!v.present() || graph_[v].placement.group < 0 || is_there(graph_[v].placement.group, group)) return v;
     ValueId& there = sent_[{v.index, group}];
     if (!there.present()) {
       const int from = graph_[v].placement.group;

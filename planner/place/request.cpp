@@ -37,7 +37,11 @@ void check_group(const DeviceGroup& group, std::size_t devices, std::set<int>& t
 void check_groups(const PlacementRequest& request, std::size_t devices) {
   std::set<int> taken;
   if (request.groups.empty()) refuse("there is no group of devices");
-  for (const DeviceGroup& group : request.groups) check_group(group, devices, taken);
+  for (std::size_t g = 0; g < request.groups.size(); ++g) {
+    if (request.stages > 0 && g >= at(request.stages) && request.groups[g].devices == request.groups[g - at(request.stages)].devices)
+      continue;  // another part of that stage
+    check_group(request.groups[g], devices, taken);
+  }
   for (std::size_t d = 0; d < devices; ++d)
     if (!taken.contains(static_cast<int>(d))) refuse("device ", d, " stands in no group");
 }

@@ -96,6 +96,7 @@ class Expansion {
     to_.buffers.clear();
     to_.schedule.clear();
     find_kept();
+    find_slots();
     issue({.phase = Phase::prepare}, all);
     for (std::size_t e = 0; e < from_.schedule.size(); ++e) {
       if (e == 0 || !may_receive_before(e - 1)) issue(from_.schedule[e], receives);
@@ -113,6 +114,21 @@ class Expansion {
   BufferId root(BufferId id) const {
     while (from_.buffers[id].alias.present()) id = from_.buffers[id].alias;
     return id;
+  }
+
+  // A value that several chunks use lies with the first of them, whose slot is free last.
+  void find_slots() {
+    chunk_of_.assign(from_.buffers.size(), -1);
+    for (const Step& s : from_.steps)
+      for (const auto* list : {&s.inputs, &s.outputs})
+        for (const BufferId id : *list)
+          if (int* const chunk = id.present() ? &chunk_of_[root(id)] : nullptr; chunk && is_of_micro_batch(s.phase))
+            *chunk = *chunk < 0 ? s.chunk : std::min(*chunk, s.chunk);
+    for (const ScheduleEntry& e : from_.schedule) slots_[{e.chunk, e.micro_batch}] = e.slot;
+  }
+  int slot_of(BufferId id, const ScheduleEntry& entry) const {
+    const auto known = slots_.find({chunk_of_[root(id)], entry.micro_batch});
+    return known == slots_.end() ? entry.slot : known->second;
   }
 
   // What is not each micro-batch's own: what persists, and scratch memory that some step once a step uses.
@@ -161,7 +177,7 @@ class Expansion {
     const auto [it, fresh] = buffers_.try_emplace({owner, id}, BufferId{});
     if (!fresh) return it->second;
     Buffer b = from_.buffers[id];
-    if (b.in_slot) b.offset += entry.slot * from_.slot_bytes;
+    if (b.in_slot) b.offset += slot_of(id, entry) * from_.slot_bytes;
     b.in_slot = false;
     b.alias = buffer(b.alias, entry);
     return buffers_[{owner, id}] = to_.buffers.add(std::move(b));
@@ -193,6 +209,8 @@ class Expansion {
   DeviceProgram to_;
   Hazards hazards_{plan_};
   IdVector<BufferId, bool> kept_;                            // by root
+  IdVector<BufferId, int> chunk_of_;                         // by root: the first that uses it; -1: none
+  std::map<std::pair<int, int>, int> slots_;                 // by chunk and micro-batch
   std::map<std::pair<int, BufferId>, BufferId> buffers_;     // by micro-batch, -1: of all
   std::vector<StepId> step_of_;
   std::vector<int> slot_of_;

@@ -117,8 +117,8 @@ SummedGradient measured(Graph& graph, ValueId all, PartsMeasure measure, bool su
 bool is_in_parts(const Value& value) { return std::ranges::any_of(value.placement.parts, &Part::is_split); }
 
 ValueId sent_to(Graph& graph, ValueId value, int group) {
-  if (graph[value].placement.group == group) return value;
   Placement there = graph[value].placement;
+  if (graph.groups[at(there.group)].devices == graph.groups[at(group)].devices) return value;
   there.group = group;
   const ValueId sent = GraphBuilder(graph, concat("send/", graph[value].name), {}).emit("Send", {value});
   graph[sent].placement = std::move(there);
@@ -146,7 +146,8 @@ std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::sp
     ValueId sum;  // in one order everywhere
     for (const ValueId square : all) {
       const ValueId here = sent_to(graph, square, group);
-      const Placement there = graph[here].placement;
+      Placement there = graph[here].placement;
+      there.group = group;
       sum = sum.present() ? GraphBuilder(graph, "norm", {}).add(sum, here) : here;
       graph[sum].placement = there;
     }

@@ -94,7 +94,9 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, LivesOfPlacements,
     testing::Values(Life{"a_layer_elsewhere", "mlp", "--place fc3=cpu:1", "--devices cpu:0-2 --place fc1=cpu:2;fc2=cpu:1"},
                     Life{"weights_at_home", "mlp", "--devices cpu:0-1 --place *.weight=cpu:0;*.bias=cpu:0;*=cpu:1", "--devices cpu --place="},
-                    Life{"layers_on_groups", "lenet", "--devices cpu:0-3 --place fc*=cpu:2-3", "--devices cpu:0-1 --parallel tensor=2 --place fc*=cpu:0-1"}),
+                    Life{"layers_on_groups", "lenet", "--devices cpu:0-3 --place fc*=cpu:2-3", "--devices cpu:0-1 --parallel tensor=2 --place fc*=cpu:0-1"},
+                    Life{"stages", "mlp", "--devices cpu:0-1 --parallel pipeline=2", "--devices cpu:0-2 --parallel data=3"},
+                    Life{"stages_of_replicas", "lenet", "--devices cpu:0-3 --parallel data=2,pipeline=2 --stage conv*,*pool*,relu1,relu2;rest", "--devices cpu --stage="}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Placements, AConfigurationFileHasASectionForThem) {
@@ -112,6 +114,9 @@ TEST(Placements, AConfigurationFileHasASectionForThem) {
   const std::string split = "--parallel data=2,tensor=2 --split fc2.weight=tensor:0,fc1.*=tensor:0 ";
   EXPECT_EQ(with(R"({"parallel": {"data": 2, "tensor": 2}, "split": {"fc2.weight": "tensor:0", "fc1.*": "tensor:0"}})").out,
             done(folder, plan + split).out);
+  for (const char* section : {R"({"parallel": {"pipeline": 2, "data": 2}, "stage": ["fc1*", "rest"], "schedule": "gpipe"})",
+                              R"({"parallel": "data=2,pipeline=2", "stage": "fc1*;rest", "schedule": "gpipe"})"})
+    EXPECT_EQ(with(section).out, done(folder, plan + "--parallel data=2,pipeline=2 --stage fc1*;rest --schedule gpipe").out) << section;
   EXPECT_NE(with(R"({"plaec": {}})").err.find("placement 'plaec', did you mean place?"), std::string::npos) << with(R"({"plaec": {}})").err;
   EXPECT_EQ(with("3").code, 2);
   // The command line overrules it, and evaluate has another --split.

@@ -91,24 +91,7 @@ TEST_P(TrainingByRules, IsThatOfOneDevice) {
   const double rate = std::string_view(way.optimizer) == "sgd" ? 0.1 : 0.01;
   const Trained one = train(way.model, options(options_for(8, {1})), 8, rate),
                 some = train(way.model, options(placed(way.devices, way.rules, way.parallel)), 8, rate);
-  for (std::size_t s = 0; s < one.losses.size(); ++s) EXPECT_NEAR(some.losses[s], one.losses[s], 1e-5F * one.losses[0]) << "step " << s;
-  for (const NamedTensor& wanted : one.replicas[0]) {
-    double off = 0, all = 0;
-    bool found = false;
-    for (const auto& replica : some.replicas)
-      for (const NamedTensor& got : replica) {
-        if (got.name != wanted.name) continue;
-        found = true;
-        const auto a = got.tensor.values<float>(), b = wanted.tensor.values<float>();
-        ASSERT_EQ(a.size(), b.size()) << wanted.name;
-        for (std::size_t i = 0; i < b.size(); ++i) {
-          off += (a[i] - b[i]) * (a[i] - b[i]);
-          all += b[i] * b[i];
-        }
-      }
-    EXPECT_TRUE(found) << wanted.name;
-    EXPECT_LE(std::sqrt(off), 1e-5 * std::sqrt(all)) << wanted.name;
-  }
+  expect_trained_alike(some, one, 1e-5);
   // What measures has parameters where they are.
   CompileOptions measuring = options(placed(way.devices, way.rules, way.parallel));
   measuring.mode = PlanMode::inference;

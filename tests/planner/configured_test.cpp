@@ -73,15 +73,34 @@ TEST(Configured, StagesAndMeshesAreAsTheRulesSay) {
   EXPECT_EQ(text_of(stages.groups), (Texts{"cpu:0-1 data=2", "cpu:2-3 data=2"}));
   EXPECT_EQ(stages.nodes.at("Gemm0"), 0);
   EXPECT_EQ(stages.nodes.at("Gemm2"), 1);
+  EXPECT_EQ(stages.stages, 2);
   // A stage is where its results are said to be.
   const PlacementRequest said = request({.name = "c",
                                          .devices = 2,
                                          .device_names = {},
                                          .nodes = {{"Gemm0", {{1}, 0}}, {"Gemm2", {{0}, 1}}, {"Relu1", {{}, 0}}},
                                          .tensors = {}});
-  EXPECT_EQ(said.nodes.at("Gemm0"), 1);
-  EXPECT_EQ(said.nodes.at("Relu1"), 1);
-  EXPECT_EQ(said.nodes.at("Gemm2"), 0);
+  EXPECT_EQ(text_of(said.groups), (Texts{"cpu:1", "cpu:0"})) << "in the order of stages";
+  EXPECT_EQ(said.stages, 2);
+  EXPECT_EQ(said.nodes.at("Gemm0"), 0);
+  EXPECT_EQ(said.nodes.at("Relu1"), 0);
+  EXPECT_EQ(said.nodes.at("Gemm2"), 1);
+  // Stages that work in turns are no pipeline; groups may be it without stages.
+  const auto stages_of = [&](std::map<std::string, Stated> nodes) {
+    return request({.name = "c", .devices = 2, .device_names = {}, .nodes = std::move(nodes), .tensors = {}}).stages;
+  };
+  EXPECT_EQ(stages_of({{"Gemm0", {{}, 1}}, {"Gemm2", {{}, 0}}}), 0);
+  EXPECT_EQ(stages_of({{"Gemm0", {{0}, {}}}, {"Gemm2", {{1}, {}}}}), 0);
+  // Chunks: four stages on two devices.
+  CompileOptions chunks = as_said({.name = "c",
+                                   .devices = 2,
+                                   .device_names = {},
+                                   .nodes = {{"Gemm0", {{}, 0}}, {"Relu1", {{}, 1}}, {"Gemm2", {{}, 2}}, {"none", {{}, 3}}},
+                                   .tensors = {}});
+  chunks.parallel.schedule = parse_pipeline_schedule("interleaved=2");
+  const PlacementRequest apart = configured(mlp(8), chunks);
+  EXPECT_EQ(text_of(apart.groups), (Texts{"cpu:0", "cpu:1", "cpu:0", "cpu:1"}));
+  EXPECT_EQ(apart.nodes.at("Gemm2"), 2);
   // Nothing said: replicas.
   const PlacementRequest replicas = request({.name = "c", .devices = 3, .device_names = {}, .nodes = {}, .tensors = {}});
   EXPECT_EQ(text_of(replicas.groups), (Texts{"cpu:0-2 data=3"}));

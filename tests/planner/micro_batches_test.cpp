@@ -69,33 +69,46 @@ TEST(MicroBatches, OfAShortBatchAreNoLarger) {
   EXPECT_EQ(micro_batches_of(7, 8), 1);
 }
 
-// The layers of `deep` on two or three devices, one behind the other.
-CompileOptions in_stages(int stages, std::int64_t parts) {
+// The layers of `deep` in two to four parts, on devices that have so many of them each.
+CompileOptions in_stages(int stages, std::int64_t micro_batches, const char* schedule = "1f1b") {
   CompileOptions o = options_for(8, std::vector<double>(at(stages), 1));
-  o.parallel.micro_batches = parts;
+  o.parallel.micro_batches = micro_batches;
+  o.parallel.schedule = parse_pipeline_schedule(schedule);
+  const int parts = stages * o.parallel.schedule.chunks;
   PlacementRequest request;
-  for (int s = 0; s < stages; ++s) request.groups.push_back({.name = concat("stage ", s), .axes = {{"data", {1}, true}}, .devices = {s}});
-  request.nodes = {{"middle", 1}};
-  if (stages > 2) request.nodes["out"] = 2;
+  request.stages = stages;
+  for (int p = 0; p < parts; ++p)
+    request.groups.push_back({.name = concat("part ", p), .axes = {{"data", {1}, true}}, .devices = {p % stages}});
+  if (parts == 4) request.nodes = {{"left", 1}, {"right", 1}};
+  request.nodes["middle"] = parts == 4 ? 2 : 1;
+  if (parts > 2) request.nodes["out"] = parts - 1;
   request.values["x"] = {Part{}};
   o.placement = request;
   return o;
 }
 
 TEST(MicroBatches, GoThroughStages) {
-  for (const int stages : {2, 3})
+  struct Row {
+    int stages;
+    const char* schedule;
+  };
+  for (const Row& row : {Row{2, "1f1b"}, {3, "1f1b"}, {4, "1f1b"}, {2, "gpipe"}, {3, "gpipe"}, {2, "zb-h1"}, {4, "zb-h1"}, {2, "interleaved=2"}})
     for (const std::int64_t parts : {1, 2, 4, 8}) {
-      SCOPED_TRACE(concat(stages, " stages, ", parts, " parts"));
-      const Trained run = train(deep, in_stages(stages, parts), 6, 0.1), alone = train(deep, in_parts(parts), 6, 0.1);
+      SCOPED_TRACE(concat(row.stages, " stages by ", row.schedule, ", ", parts, " parts"));
+      const Trained run = train(deep, in_stages(row.stages, parts, row.schedule), 6, 0.1), alone = train(deep, in_parts(parts), 6, 0.1);
       for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_EQ(run.losses[s], alone.losses[s]) << "step " << s;
-      for (std::size_t d = 0; d < at(stages); ++d) EXPECT_EQ(run.allocated[d], run.plan.program_of(d).peak_bytes()) << d;
+      for (std::size_t d = 0; d < at(row.stages); ++d) EXPECT_EQ(run.allocated[d], run.plan.program_of(d).peak_bytes()) << d;
     }
 }
 
-// As many as there are stages from here to the last, however many go through.
+// By 1F1B as many as there are stages from here to the last, however many go through; by ZB-H1 as many as there are stages.
 TEST(MicroBatches, AreHeldByAStageUntilTheyAreBack) {
-  const Plan plan = plan_of(deep, in_stages(3, 8));
-  for (int s = 0; s < 3; ++s) EXPECT_EQ(plan.program_of(at(s)).slots, 3 - s);
+  const Plan plan = plan_of(deep, in_stages(3, 8)), split = plan_of(deep, in_stages(3, 8, "zb-h1"));
+  for (int s = 0; s < 3; ++s) {
+    EXPECT_EQ(plan.program_of(at(s)).slots, 3 - s);
+    EXPECT_LE(split.program_of(at(s)).slots, 3);
+  }
+  EXPECT_NE(text_of_plan(split, false).find("8 of 1 samples, by zb-h1; bubble"), std::string::npos) << text_of_plan(split, false);
 }
 
 // A step whose schedule is changed is refused, with what is wrong.

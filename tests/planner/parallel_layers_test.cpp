@@ -14,14 +14,6 @@ using namespace small_models;
 
 constexpr std::int64_t tokens = 6, width = 8, heads = 4;
 
-ValueId dense(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out, bool bias = true) {
-  const ValueId product = b.node("MatMul", {x, b.weight(name, {in, out}, 1 / std::sqrt(static_cast<float>(in)))});
-  return bias ? b.node("Add", {product, b.weight(name + ".bias", {out}, 0.1F)}) : product;
-}
-ValueId normal(Builder& b, ValueId x, const std::string& name) {
-  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)},
-                {{"axis", std::int64_t{-1}}});
-}
 std::vector<ValueId> parts(Builder& b, ValueId x, std::int64_t count) {
   const std::int64_t each = b.graph[x].type.shape[2] / count;
   const NodeId id = b.graph.add_node(internal_operator("Split"), concat("Split", b.graph.nodes.size()),

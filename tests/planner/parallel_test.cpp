@@ -27,14 +27,6 @@ TEST(Parallel, FactorsAreThoseOfTheDevices) {
 // One block of a transformer: attention with heads, a layer of twice the width, residuals and normalizations; the mean of tokens is
 // classified.
 constexpr std::int64_t tokens = 3, width = 8, heads = 4;
-ValueId dense(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out, bool bias = true) {
-  const ValueId product = b.node("MatMul", {x, b.weight(name, {in, out}, 1 / std::sqrt(static_cast<float>(in)))});
-  return bias ? b.node("Add", {product, b.weight(name + ".bias", {out}, 0.1F)}) : product;
-}
-ValueId normal(Builder& b, ValueId x, const std::string& name) {
-  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)},
-                {{"axis", std::int64_t{-1}}});
-}
 Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
   Builder b;
   b.graph.name = "transformer";

@@ -34,6 +34,29 @@ inline std::set<std::string> split_of(const Plan& plan) {
   return names;
 }
 
+// Losses, as parts of the first one, and the norm of the difference of each parameter, as a part of its norm, wherever it lives.
+inline void expect_trained_alike(const Trained& some, const Trained& one, double tolerance) {
+  for (std::size_t s = 0; s < one.losses.size(); ++s)
+    EXPECT_NEAR(some.losses[s], one.losses[s], tolerance * one.losses[0]) << "step " << s;
+  for (const NamedTensor& wanted : one.replicas[0]) {
+    double off = 0, all = 0;
+    bool found = false;
+    for (const auto& replica : some.replicas)
+      for (const NamedTensor& got : replica) {
+        if (got.name != wanted.name) continue;
+        found = true;
+        const auto a = got.tensor.values<float>(), b = wanted.tensor.values<float>();
+        ASSERT_EQ(a.size(), b.size()) << wanted.name;
+        for (std::size_t i = 0; i < b.size(); ++i) {
+          off += (a[i] - b[i]) * (a[i] - b[i]);
+          all += b[i] * b[i];
+        }
+      }
+    EXPECT_TRUE(found) << wanted.name;
+    EXPECT_LE(std::sqrt(off), tolerance * std::sqrt(all)) << wanted.name;
+  }
+}
+
 // The plan is refused as a mistake of who asks, with this among other words.
 inline void expect_refused(Graph (*model)(std::int64_t), const CompileOptions& o, const std::string& message) {
   try {

@@ -144,6 +144,17 @@ inline ValueId gemm(Builder& b, ValueId x, const std::string& name, std::int64_t
   return b.graph[id].outputs[0];
 }
 
+// A product and a bias apart, as transformers are exported.
+inline ValueId dense(Builder& b, ValueId x, const std::string& name, std::int64_t in, std::int64_t out, bool bias = true) {
+  const ValueId product = b.node("MatMul", {x, b.weight(name, {in, out}, 1 / std::sqrt(static_cast<float>(in)))});
+  return bias ? b.node("Add", {product, b.weight(name + ".bias", {out}, 0.1F)}) : product;
+}
+inline ValueId normal(Builder& b, ValueId x, const std::string& name) {
+  const std::int64_t width = b.graph[x].type.shape.dims.back();
+  return b.node("LayerNormalization", {x, b.weight(name, {width}, 0.5F), b.weight(name + ".bias", {width}, 0.1F)},
+                {{"axis", std::int64_t{-1}}});
+}
+
 // Layers of which some may be in 8 bits. Two products read what `in` gives; their sum goes on.
 inline Graph deep(std::int64_t n) {
   Builder b;

@@ -92,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"micro_batches", "lenet", "cpu", {}, "", "sgd", -1, 4},
                     Row{"micro_batches_of_replicas", "lenet", "cpu:0-1", {}, "zero=2", "adamw", -1, 4},
                     Row{"micro_batches_by_turns", "mlp", "cpu:0-1", {.groups = {mesh({}, {0}, "first"), mesh({}, {1}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {}}, nullptr, "sgd", -1, 6},
+                    Row{"pipeline", "lenet", "cpu:0-1", {}, "pipeline=2", "adamw"},
+                    Row{"pipeline_of_replicas", "mlp", "cpu:0-3", {}, "data=2,pipeline=2,zero=1"},
                     Row{"owners", "mlp", "cpu:0-2", {}, "zero=1", "lamb"},
                     Row{"stages_of_samples", "mlp", "cpu:0-3", {.groups = {mesh({{"data", {1, 1}}}, {0, 1}, "first"), mesh({{"data", {1, 1}}}, {2, 3}, "second")}, .nodes = {{"fc1", 0}, {"fc2", 1}}, .values = {{"image", {split}}}}}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -53,7 +53,7 @@ CompileOptions ModelTemplate::plan_options(const ModelOptions& o) const {
   CompileOptions plan = o.plan;
   for (const TemplateTensor& t : file_.tensors()) plan.trained.tensors.push_back(t.name);
   freeze_base(file_, plan.trained.freeze, plan.trained.unfreeze);
-  if (!plan.parallel.places.empty())
+  if (!plan.parallel.places.empty() || !plan.parallel.stages.empty())
     for (auto& [node, notes] : file_.node_notes()) plan.modules[node] = notes.modules;
   return plan;
 }

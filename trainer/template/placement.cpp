@@ -4,6 +4,7 @@
 #include "base/option.h"
 #include "base/suggest.h"
 #include "planner/place/configured.h"
+#include "planner/place/parallel.h"
 #include "trainer/devices.h"
 #include "trainer/template/forms.h"
 #include "trainer/template/model_template.h"
@@ -58,7 +59,7 @@ std::vector<std::string> ModelTemplate::fit_placement(ModelOptions& o, const std
   std::vector<std::string> notes;
   if (configuration == "none" || o.plan.placement) return notes;
   const auto devices = std::ssize(o.plan.devices);
-  const bool said = o.plan.parallel != Parallelism();
+  const bool said = says_where(o.plan.parallel);
   std::vector<Parallelism::Place> rules;
   std::int64_t marked = 0;
   for (const auto& [node, says] : file().node_notes()) {
@@ -88,6 +89,11 @@ std::vector<std::string> ModelTemplate::fit_placement(ModelOptions& o, const std
       return notes;
     }
   }
+  if (o.plan.parallel.pipeline != 1 && !rules.empty()) {
+    notes.push_back(concat("what the file says of devices (metadata tandem.device) is left aside: the stages of ", option("parallel"),
+                           " pipeline say where nodes work"));
+    return notes;
+  }
   if (!rules.empty())
     notes.push_back(concat(marked, marked == 1 ? " node is" : " nodes are", " put where the file says (metadata tandem.device; ",
                            option("place"), " overrules it, ", option("configuration"), " none leaves it aside)"));
@@ -96,9 +102,11 @@ std::vector<std::string> ModelTemplate::fit_placement(ModelOptions& o, const std
 }
 
 DeviceConfiguration ModelTemplate::configuration_of(const Plan& plan, const ModelOptions& o) const {
-  if (o.plan.parallel.zero > 0 && (o.plan.parallel.zero == 3 || !o.plan.parallel.places.empty()))
+  if (o.plan.parallel.zero > 0 && (o.plan.parallel.zero == 3 || !o.plan.parallel.places.empty() || o.plan.parallel.pipeline != 1))
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("parallel"), " zero=", o.plan.parallel.zero,
-         o.plan.parallel.zero == 3 ? "" : concat(" with ", option("place")));
+         o.plan.parallel.zero == 3             ? ""
+         : o.plan.parallel.places.empty() ? " with pipeline"
+                                               : concat(" with ", option("place")));
   if (o.plan.parallel.weights_on >= 0)
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("weights_on"));
   DeviceConfiguration c = tandem::configuration_of(plan, o.plan.configuration ? o.plan.configuration->name : "tandem");
