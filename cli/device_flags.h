@@ -8,6 +8,7 @@
 #include "kernels/kernel.h"
 #include "kernels/precision.h"
 #include "planner/place/parallel.h"
+#include "planner/recompute/recompute.h"
 
 namespace tandem {
 
@@ -16,6 +17,11 @@ std::map<std::string, Tensor> read_constants(const FlagRow&, const std::string& 
 
 inline Parallelism read_parallelism(const FlagRow&, const std::string& text) { return parse_parallelism(text); }
 inline std::vector<Parallelism::Split> read_splits(const FlagRow&, const std::string& text) { return parse_splits(split(text, ',')); }
+
+inline std::optional<MemoryBudget> read_memory_budget(const FlagRow&, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return parse_memory_budget(text);
+}
 
 inline std::vector<std::int64_t> read_sizes(const FlagRow& row, const std::string& text) {
   std::vector<std::int64_t> sizes;
@@ -59,6 +65,8 @@ inline constexpr DeviceFlags device_flags;
 // Of commands that train or plan; those that evaluate have another --split, and parameters lie as training left them.
 struct PlacementFlags : FlagGroup {
   Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
+  Flag<std::optional<MemoryBudget>> memory_budget{*this, "memory-budget", "SIZE", "", "the most memory that a training plan may take on a device: 8GiB (of several devices 8GiB,4GiB), fit (what there is), or a share of the activations such as 50%; the activations that cost least time are computed again for the backward pass", read_memory_budget};
+  Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "what these nodes make, or the nodes of these modules (with *, ? and [0-5]; separated by commas), is computed again for the backward pass and not kept"};
   Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
 };
 inline constexpr PlacementFlags placement_flags;

@@ -107,6 +107,8 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   o.plan.memory.most = a[device_flags.device_memory];
   if (trains) {
     o.plan.parallel.splits = a[placement_flags.split];
+    o.plan.memory.budget = a[placement_flags.memory_budget];
+    o.plan.memory.recompute = a[placement_flags.recompute];
     if (const std::string home = a[placement_flags.weights_on]; !home.empty()) read_home(home, o.plan);
   }
   o.plan.gather = a[device_flags.gather];

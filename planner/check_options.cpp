@@ -9,6 +9,21 @@
 #include "planner/update/optimizer.h"
 
 namespace tandem {
+namespace {
+
+void check_recompute(const CompileOptions& o) {
+  if (!o.memory.budget) return;
+  if (!o.memory.recompute.empty())
+    fail(ExitCode::usage, option("memory_budget"), " chooses what is computed again, and so does ", option("recompute"),
+         ": expected one of them");
+  if (const std::size_t sizes = o.memory.budget->bytes.size(); sizes > 1 && sizes != o.devices.size())
+    fail(ExitCode::usage, option("memory_budget"), " has ", sizes, " sizes for ", o.devices.size(),
+         " devices, expected one for all or one for each");
+  if (const auto share = o.memory.budget->share; share && !(*share > 0 && *share <= 1))
+    fail(ExitCode::usage, option("memory_budget"), " is ", *share, " of the activations, expected a share above 0 and at most 1");
+}
+
+}  // namespace
 
 void check_options(const GraphSource& source, const CompileOptions& o, Backends backends) {
   if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
@@ -22,6 +37,7 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   if (const std::size_t limits = o.memory.most.size(); limits > 1 && limits != o.devices.size())
     fail(ExitCode::usage, option("device_memory"), " has ", limits, " sizes for ", o.devices.size(),
          " devices, expected one for all or one for each");
+  check_recompute(o);
   check_left_out(o.passes.without);
   parse_loss(o.loss.name);
   if (o.mode != PlanMode::training) return;

@@ -18,6 +18,7 @@
 #include "planner/pipeline/schedules.h"
 #include "planner/place/find_phases.h"
 #include "planner/programs.h"
+#include "planner/recompute_programs.h"
 #include "planner/rewrite/fusing.h"
 #include "planner/rewrite/pass.h"
 #include "planner/update/loss_scaling.h"
@@ -247,11 +248,44 @@ class Compilation {
 
   // Order of updates, memory shared in place, then slices, sums, concats and offsets.
   Plan assembled() {
-    for (const auto& program : best_.programs) {
-      if (o_.parallel.micro_batches > 1)
-        arrange_phases(*program);
-      else if (!collective_)
-        schedule_updates(*program);
+    if (o_.parallel.micro_batches > 1)
+      for (const auto& program : best_.programs) arrange_phases(*program);
+    if (training_) recompute();
+    assemble_programs(plan_, best_.programs);
+    for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
+    for (const Labels& l : losses_)
+      if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
+    warn_of_disturbed_times();
+    return std::move(plan_);
+  }
+
+  // Activations that are computed again, in each program by itself.
+  void recompute() {
+    std::vector<ProgramToRecompute> programs;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const auto device = static_cast<std::size_t>(std::ranges::find(unit_of_, u) - unit_of_.begin());
+      ProgramToRecompute& p = programs.emplace_back(ProgramToRecompute{best_.programs[u].get(), device, {}, {}});
+      for (std::size_t i = 0; i < p.program->outputs.size(); ++i) {
+        const std::size_t output = best_.graphs->outputs.empty() ? i : at(best_.graphs->outputs[best_.graphs->of[device]][i]);
+        if (outputs_[output].role == ValueRole::loss) p.losses.push_back(i);
+      }
+      p.bytes_of = [this, u, device](const LoweredGraph& program) {
+        std::vector<std::unique_ptr<LoweredGraph>> trial;
+        for (std::size_t i = 0; i < best_.programs.size(); ++i)
+          trial.push_back(std::make_unique<LoweredGraph>(i == u ? program : *best_.programs[i]));
+        Plan plan = plan_;
+        assemble_programs(plan, trial);
+        const DeviceProgram& assembled = plan.program_of(device);
+        return ProgramBytes{assembled.peak_bytes(), assembled.arenas[static_cast<std::size_t>(ArenaKind::scratch)].bytes};
+      };
+    }
+    plan_.recompute = recompute_programs(programs, o_);
+  }
+
+  // Fills the plan by these programs, by unit.
+  void assemble_programs(Plan& plan, const std::vector<std::unique_ptr<LoweredGraph>>& programs) {
+    for (const auto& program : programs) {
+      if (!collective_ && o_.parallel.micro_batches == 1) schedule_updates(*program);
       share_in_place(*program);
     }
     std::vector<Replica> replicas;
@@ -260,19 +294,14 @@ class Compilation {
                       models_[d],
                       slices_[d].begin,
                       slices_[d].size,
-                      best_.programs[unit_of_[d]].get(),
+                      programs[unit_of_[d]].get(),
                       backend(o_.devices[d].id.backend).stages_inputs()};
       if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
       if (o_.parallel.micro_batches > 1) replica.schedule = schedule_on(static_cast<int>(d));
       replicas.push_back(std::move(replica));
     }
     rows_.resize(outputs_.size());
-    assemble(plan_, replicas, outputs_, rows_, o_, parameters_of_);
-    for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
-    for (const Labels& l : losses_)
-      if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
-    warn_of_disturbed_times();
-    return std::move(plan_);
+    assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);
   }
 
   // Groups of the same devices are one stage; stages stand in the order of the groups.
@@ -356,8 +385,13 @@ std::vector<std::int64_t> free_memory(const std::vector<DeviceSpec>& devices, De
 
 Plan compile(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of) {
   std::optional<bool> optional_fusions;
+  // A budget that is what fits is that of a plan without one.
   const auto compile_for = [&](const CompileOptions& options) {
-    return compile_unchecked(source, options, backends, parameters_of, optional_fusions);
+    Plan plan = compile_unchecked(source, options, backends, parameters_of, optional_fusions);
+    CompileOptions within = options;
+    if (!options.memory.budget || !options.memory.budget->fit) return plan;
+    within.memory.budget->bytes = room_for(plan, options);
+    return within.memory.budget->bytes.empty() ? plan : compile_unchecked(source, within, backends, parameters_of, optional_fusions);
   };
   // A plan with parameters of its own needs memory that is free now.
   const auto limited = [&] {
@@ -369,7 +403,7 @@ Plan compile(const GraphSource& source, const CompileOptions& o, Backends backen
     return limits;
   };
   try {
-    Plan plan = within_memory([&] { return compile_for(o); }, "planning for a batch of ", o.batch);
+    Plan plan = within_memory([&] { return compile_for(o.memory.budget ? limited() : o); }, "planning for a batch of ", o.batch);
     check_memory(plan, limited(), compile_for);
     verify(plan);
     return plan;

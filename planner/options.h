@@ -189,10 +189,21 @@ struct TuningOptions {
   std::string cache;      // file; empty: none is kept
 };
 
+// How much memory a plan of training may take. Activations that would not fit are computed again for the backward pass.
+struct MemoryBudget {
+  bool fit = false;                 // what there is on each device
+  std::optional<double> share;      // of the activations that would be kept without a budget: above 0, at most 1
+  std::vector<std::int64_t> bytes;  // of all that is on a device: one for all, or one a device
+  bool operator==(const MemoryBudget&) const = default;
+};
+
 // Where values lie, and what of them is exchanged at once.
 struct MemoryOptions {
   std::vector<std::int64_t> free;  // bytes on each of CompileOptions::devices; empty: they are asked
   std::vector<std::int64_t> most;  // bytes that the plan may put on each device: one for all, or one a device; empty: what there is
+  std::optional<MemoryBudget> budget;  // training
+  // Training, in place of a budget: what ONNX nodes make that are named by these patterns, or whose modules are, is computed again.
+  std::vector<std::string> recompute;
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
   std::string order;               // for tests: size, lifetime, size*lifetime; empty: the best

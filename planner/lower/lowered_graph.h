@@ -79,6 +79,9 @@ LoweredGraph select_kernels(const Graph& graph, const Backend& backend, const Se
 // The buffer whose memory a buffer shares; itself where it has its own.
 BufferId root_of(const std::vector<Buffer>& buffers, BufferId id);
 
+// Whether a step writes parameters or states alone.
+bool is_update(const LoweredGraph& program, const Step& step);
+
 // Moves every update to right behind the last step that reads its parameter or makes its gradient.
 void schedule_updates(LoweredGraph& program);
 

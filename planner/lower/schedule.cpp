@@ -35,16 +35,17 @@ IdVector<BufferId, int> last_uses(const LoweredGraph& p) {
 
 }  // namespace
 
+bool is_update(const LoweredGraph& p, const Step& s) {
+  return !s.outputs.empty() &&
+         std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); });
+}
+
 void schedule_updates(LoweredGraph& p) {
-  const auto is_update = [&](const Step& s) {
-    return !s.outputs.empty() &&
-           std::all_of(s.outputs.begin(), s.outputs.end(), [&](BufferId o) { return o.present() && persistent(p, o); });
-  };
   // ready[b]: behind which step the memory of root b is final, counting only steps that are no updates.
   IdVector<BufferId, int> ready(p.buffers.size(), -1);
   std::vector<std::size_t> updates;
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
-    if (is_update(p.steps[s])) {
+    if (is_update(p, p.steps[s])) {
       updates.push_back(s);
       continue;
     }

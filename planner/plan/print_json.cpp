@@ -206,6 +206,7 @@ std::string json_of(const Plan& plan) {
       {"schedule", plan.schedule},
       {"loss", plan.loss},
       {"optimizer", plan.optimizer},
+      {"recompute", plan.recompute},
       {"precision", name_of(plan.precision)},
       {"seconds", plan.seconds},
       {"options", Object{{"threads", plan.options.threads},

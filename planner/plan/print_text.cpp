@@ -67,6 +67,7 @@ std::string header(const Plan& plan) {
   row("loss", plan.loss);
   row("optimizer", plan.optimizer);
   row("precision", to_string(plan.precision));
+  row("recompute", plan.recompute);
   if (plan.seconds > 0)
     row("estimated step",
         concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));

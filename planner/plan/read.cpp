@@ -196,6 +196,7 @@ Plan read(const file::Plan& in) {
   plan.schedule = in.schedule();
   plan.loss = in.loss();
   plan.optimizer = in.optimizer();
+  plan.recompute = in.recompute();
   plan.precision = read_enum(in.precision(), Precision::fp8, "precision");
   plan.options.threads = in.options().threads();
   plan.options.deterministic = in.options().deterministic();

@@ -104,6 +104,7 @@ CompileOptions random_options(Random& random, const Layers& model) {
         if (devices % groups == 0) o.placement = stages(random, model, groups, devices / groups, o.batch);
   }
   if (o.mode == PlanMode::training && random.one_in(4)) o.optimizer.clip_norm = 1;
+  if (o.mode == PlanMode::training && random.one_in(4)) o.memory.recompute = {"*"};
   return o;
 }
 
