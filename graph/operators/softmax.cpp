@@ -1,4 +1,5 @@
 // Softmax and LogSoftmax along one axis; a loss behind them is computed from their operand (OutputKind). Hardmax is composed.
+#include <algorithm>
 #include <numeric>
 
 #include "graph/operators/rules.h"
@@ -25,6 +26,10 @@ void infer_softmax(InferContext& c) {
 void normalize_over_parts(PartsContext& c) {
   const Part part = c.part(0);
   if (!part.is_split() || part.axis != c.node.attributes.integer("axis")) return;
+  if (std::ranges::count(c.mesh.as(part).sizes, 0) > 0) {  // who has nothing has no largest element
+    c.node.inputs[0] = c.devices.transfer(c.node.inputs[0], {}, c.mesh);
+    return;
+  }
   const LargestAlong all = largest_along(c, c.node.inputs[0], part.axis);
   const std::string of = c.graph()[c.node.inputs[0]].name;
   const auto each = [&](std::string_view op, std::vector<ValueId> in) { return c.emit_as(part, all.x, op, std::move(in)); };

@@ -300,6 +300,26 @@ Graph by_the_largest(std::int64_t n) {
   });
 }
 
+Graph softmax_over_samples(std::int64_t n) {
+  return with_loss(n, [](Builder& b, ValueId scores, ValueId) {
+    const ValueId low = b.node("Add", {scores, b.graph.add_constant("below", Tensor::scalar(-200.0F))});
+    const ValueId shares = b.node("Softmax", {low}, {{"axis", std::int64_t{0}}});
+    return b.node("ReduceSum", {b.node("Mul", {shares, scores})}, {{"axes", Ints{0, 1}}, {"keepdims", std::int64_t{0}}});
+  });
+}
+
+// Devices have some of what a softmax is over, or nothing.
+TEST(Placement, SoftmaxOverTheSamplesOfAllDevices) {
+  CompileOptions one = options_for(6, {1});
+  one.loss.name = "output";
+  const Trained alone = train(softmax_over_samples, one, 5, 0.1);
+  for (const std::vector<double>& weights : {std::vector<double>{2, 1}, {2, 0, 1}}) {
+    CompileOptions many = options_for(6, weights);
+    many.loss.name = "output";
+    expect_close(train(softmax_over_samples, many, 5, 0.1), alone);
+  }
+}
+
 // A model's own loss is that of the whole batch, however samples meet in it.
 TEST(Placement, OwnLossesAreOfTheWholeBatch) {
   struct {
