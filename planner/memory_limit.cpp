@@ -49,27 +49,56 @@ std::optional<Load> too_large(const Plan& plan, const CompileOptions& o) {
 
 std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
 
-// What would take less memory on each device.
-std::string smaller_by_parts(const CompileOptions& o) {
-  const bool parts = o.mode == PlanMode::training && o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 &&
-                     o.parallel.places.empty() && !o.configuration && !o.placement;
-  return parts ? concat("; with ", option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ",
-                        o.devices.size(), " devices")
-               : "";
+// Another way to train the same batch.
+struct Way {
+  std::string words;
+  CompileOptions options;
+  bool more = false;  // of what the way before it has, if that is such a way, too
+};
+
+std::vector<Way> ways_of(const CompileOptions& o) {
+  std::vector<Way> ways;
+  const auto add = [&](std::string words, const auto& change) {
+    CompileOptions options = o;
+    options.tuning.autotune = false;
+    options.passes.on_placement = {};
+    change(options);
+    ways.push_back({std::move(words), std::move(options)});
+  };
+  if (!o.memory.budget && o.memory.recompute.empty())
+    add(concat(option("memory_budget"), " fit activations are computed again"),
+        [](CompileOptions& w) { w.memory.budget = MemoryBudget{.fit = true}; });
+  const std::int64_t replicas =
+      std::max<std::int64_t>(1, std::ranges::count_if(o.devices, [](const DeviceSpec& d) { return d.weight > 0; }));
+  for (std::int64_t parts = 2 * o.parallel.micro_batches; parts <= o.batch / replicas && o.batch % parts == 0; parts *= 2)
+    add(concat(option("micro_batches"), ' ', parts), [&](CompileOptions& w) { w.parallel.micro_batches = parts; }), ways.back().more = true;
+  const bool data_alone = o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 && o.parallel.pipeline == 1 &&
+                          o.parallel.places.empty() && !o.configuration && !o.placement;
+  if (data_alone)
+    add(concat(option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ", o.devices.size(), " devices"),
+        [](CompileOptions& w) { w.parallel.zero = 3; });
+  return ways;
 }
 
-// What the plan would take with activations computed again, where it fits so.
-std::string smaller_by_recompute(CompileOptions o, const Compile& compile) {
-  if (o.mode != PlanMode::training || o.memory.budget || !o.memory.recompute.empty()) return "";
-  o.memory.budget = MemoryBudget{.fit = true};
-  o.tuning.autotune = false;
-  o.passes.on_placement = {};
-  const Plan plan = compile(o);
-  if (too_large(plan, o)) return "";
-  std::int64_t most = 0;
-  for (const DeviceProgram& p : plan.programs) most = std::max(most, p.peak_bytes());
-  return concat("; with ", option("memory_budget"), " fit activations are computed again: ", mebibytes(most), " for a batch of ", o.batch,
-                " (", plan.recompute, ")");
+// The ways that fit, each with what it takes on a device; of those that differ in a number alone the first.
+std::string help_for(const CompileOptions& o, const Compile& compile) {
+  std::string text;
+  bool told = false;
+  if (o.mode != PlanMode::training) return text;
+  for (const Way& way : ways_of(o)) {
+    if (way.more && told) continue;
+    try {
+      const Plan plan = compile(way.options);
+      if (too_large(plan, way.options)) continue;
+      std::int64_t most = 0;
+      for (const DeviceProgram& p : plan.programs) most = std::max(most, p.peak_bytes());
+      text += concat("; with ", way.words, ": ", mebibytes(most), " for a batch of ", o.batch);
+      if (!plan.recompute.empty()) text += concat(" (", plan.recompute, ")");
+      told = told || way.more;
+    } catch (const Error&) {  // it is no way for this model
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -92,7 +121,7 @@ void check_memory(const Plan& plan, CompileOptions o, const Compile& compile) {
   const std::string message = concat("device ", load->device->device, " needs ", mebibytes(load->bytes), " for a batch of ", o.batch,
                                      " but has ", mebibytes(load->room), " (", where, each, ")");
   o.layout = plan.options.preference;
-  const std::string help = smaller_by_recompute(o, compile);
+  const std::string help = help_for(o, compile);
   refuse_batch(message, std::move(o), compile, help);
 }
 
@@ -114,7 +143,7 @@ void refuse_batch(const std::string& message, CompileOptions o, const Compile& c
     (fit() ? fits : fails) = rows;
   }
   fits *= parts;
-  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of ", parts, " fits", smaller_by_parts(o), help);
+  if (fits == 0) fail(ExitCode::device, message, ": not even a batch of ", parts, " fits", help);
   throw BatchTooLarge(concat(message, ": the largest batch that fits is ", fits, help), fits);
 }
 

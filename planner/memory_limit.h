@@ -15,7 +15,8 @@ class BatchTooLarge final : public Error {
 // Fails (BatchTooLarge; device where not even one sample fits) where a device has less memory than the plan puts there, or less that is
 // free (options.memory.free, where that is known), with where the memory goes and the largest batch that fits, which `compile` is asked
 // for.
-// A training that would fit with activations computed again (MemoryBudget::fit) is told so.
+// Ways to train that batch nevertheless are told, each with its option and what it takes: activations computed again, micro-batches,
+// parameters in parts.
 using Compile = std::function<Plan(const CompileOptions&)>;
 void check_memory(const Plan& plan, CompileOptions options, const Compile& compile);
 // Fails so with this message, which ends before the largest batch; `help` follows it.

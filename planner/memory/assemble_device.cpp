@@ -282,7 +282,7 @@ class ProgramAssembler {
     struct Use {
       int first = -1, last = -1;
       std::set<std::pair<Phase, int>> places;  // of micro-batches
-      bool once = false, beside = false;       // by a step that is done once; on another stream than the compute stream, or by several chunks
+      bool once = false, beside = false;  // by a step that is done once; on another stream than the compute stream, or by several chunks
     };
     IdVector<BufferId, Use> uses(device_.buffers.size());
     for (StepId s{0}; s.index < steps; ++s.index) {

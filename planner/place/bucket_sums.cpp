@@ -18,6 +18,7 @@ struct Sum {
   std::int64_t bytes;
   std::pair<int, std::size_t> over;  // a group of devices, and the axis of its mesh
   bool max;          // the largest is wanted, not the sum
+  bool repeated;     // for each micro-batch
 };
 
 // Along which axis the addends lie.
@@ -30,6 +31,13 @@ std::pair<int, std::size_t> over(const Graph& graph, const Node& node) {
 // The sums of the graph, in its order.
 std::vector<Sum> sums_of(const Graph& graph) {
   const auto users = graph.consumers();
+  // What follows from the sums of micro-batches is done once a step.
+  IdVector<ValueId, bool> once(graph.values.size());
+  const bool accumulates = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.op->accumulates; });
+  for (const Node& n : graph.nodes)
+    if (n.op->accumulates || std::ranges::any_of(n.inputs, [&](ValueId v) { return v.present() && once[v]; }))
+      for (const ValueId out : n.outputs)
+        if (out.present()) once[out] = true;
   std::vector<Sum> list;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -39,14 +47,15 @@ std::vector<Sum> sums_of(const Graph& graph) {
     const int needed = readers.empty() ? static_cast<int>(graph.nodes.size()) : readers.front().index;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(whole.type.dtype)) * whole.type.shape.elements();
     list.push_back(
-        {n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node), node.attributes.has("max")});
+        {n, graph[node.inputs[0]].producer.index, needed, whole.type.dtype, aligned(bytes), over(graph, node), node.attributes.has("max"),
+         accumulates && !once[node.inputs[0]]});
   }
   return list;
 }
 
 using Groups = std::vector<std::vector<std::size_t>>;  // of sums, in the order in which they are complete
 
-// A sum that is needed before all operands are there goes alone; the others share buckets as large as asked.
+// A sum that is needed before all operands are there goes alone, as does one of a micro-batch; the others share buckets as large as asked.
 Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
   int last = -1, last_max = -1;
   for (const Sum& s : sums) (s.max ? last_max : last) = std::max(s.max ? last_max : last, s.ready);
@@ -57,7 +66,7 @@ Groups group(const std::vector<Sum>& sums, const CompileOptions& o) {
   Groups groups, buckets, largest;  // those of largest numbers wait for the last
   std::int64_t bytes = 0;
   for (const std::size_t s : order) {
-    if (sums[s].needed <= (sums[s].max ? last_max : last)) {
+    if (sums[s].repeated || sums[s].needed <= (sums[s].max ? last_max : last)) {
       groups.push_back({s});
       continue;
     }

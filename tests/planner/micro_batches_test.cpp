@@ -22,7 +22,7 @@ std::int64_t scratch_of(const Plan& plan) {
 
 TEST(MicroBatches, TrainAsTheWholeBatchDoes) {
   for (auto* const model : {mlp, convnet, deep})
-    for (const std::int64_t parts : {2, 4, 8}) {
+    for (const std::int64_t parts : {2, 8}) {
       SCOPED_TRACE(concat(parts, " parts of ", model(1).name));
       expect_close(train(model, in_parts(parts), 6, 0.1), train(model, options_for(8, {1}), 6, 0.1));
     }
@@ -91,14 +91,17 @@ TEST(MicroBatches, GoThroughStages) {
   struct Row {
     int stages;
     const char* schedule;
+    std::int64_t parts;
   };
-  for (const Row& row : {Row{2, "1f1b"}, {3, "1f1b"}, {4, "1f1b"}, {2, "gpipe"}, {3, "gpipe"}, {2, "zb-h1"}, {4, "zb-h1"}, {2, "interleaved=2"}})
-    for (const std::int64_t parts : {1, 2, 4, 8}) {
-      SCOPED_TRACE(concat(row.stages, " stages by ", row.schedule, ", ", parts, " parts"));
-      const Trained run = train(deep, in_stages(row.stages, parts, row.schedule), 6, 0.1), alone = train(deep, in_parts(parts), 6, 0.1);
-      for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_EQ(run.losses[s], alone.losses[s]) << "step " << s;
-      for (std::size_t d = 0; d < at(row.stages); ++d) EXPECT_EQ(run.allocated[d], run.plan.program_of(d).peak_bytes()) << d;
-    }
+  std::map<std::int64_t, Trained> alone;
+  for (const Row& row : {Row{2, "1f1b", 1}, Row{2, "1f1b", 8}, Row{3, "1f1b", 2}, Row{4, "1f1b", 8}, Row{3, "gpipe", 4}, Row{2, "zb-h1", 4},
+                         Row{4, "zb-h1", 8}, Row{2, "interleaved=2", 4}, Row{2, "interleaved=2", 8}}) {
+    SCOPED_TRACE(concat(row.stages, " stages by ", row.schedule, ", ", row.parts, " parts"));
+    if (!alone.contains(row.parts)) alone.emplace(row.parts, train(deep, in_parts(row.parts), 3, 0.1));
+    const Trained run = train(deep, in_stages(row.stages, row.parts, row.schedule), 3, 0.1);
+    for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_EQ(run.losses[s], alone.at(row.parts).losses[s]) << "step " << s;
+    for (std::size_t d = 0; d < at(row.stages); ++d) EXPECT_EQ(run.allocated[d], run.plan.program_of(d).peak_bytes()) << d;
+  }
 }
 
 // By 1F1B as many as there are stages from here to the last, however many go through; by ZB-H1 as many as there are stages.
