@@ -21,6 +21,14 @@ void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
     list.push_back(concat("no samples for ", idle, ": the batch of ", plan.batch, " is too small for these devices and weights"));
 }
 
+// One device does all, whatever was said of several.
+void warn_of_one_device(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
+  const Parallelism& p = o.parallel;
+  if (plan.devices.size() > 1 || (p.data < 2 && p.tensor < 2 && p.pipeline < 2 && p.stages.empty())) return;
+  const std::string_view said = p.stages.empty() ? "parallel" : "stage";
+  list.push_back(concat(option(said), " is left out: there is one device, ", plan.devices[0].device, ", which has the whole model"));
+}
+
 // More devices of a machine than it has cores.
 void warn_of_sharing(std::vector<std::string>& list, const Plan& plan) {
   double most = 1;
@@ -151,6 +159,7 @@ void warn_of_loss(std::vector<std::string>& list, const CompileOptions& o, const
 std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, const Graph& model) {
   std::vector<std::string> list;
   warn_of_idle_devices(list, plan);
+  warn_of_one_device(list, plan, o);
   warn_of_sharing(list, plan);
   warn_of_variances(list, model);
   if (plan.mode != PlanMode::training) return list;

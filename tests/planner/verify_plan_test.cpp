@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"rows_not_written", [](Plan& p) { p.program_of(1).steps[6] = p.program_of(1).steps[3]; }, "row 2 of output 'y' is not written once"},
         Row{"part_written_twice", [](Plan& p) { p.program_of(1).steps[6] = p.program_of(1).steps[7]; }, "part 1 of output 'loss' is not written once"},
         Row{"more_parts_than_said", [](Plan& p) { p.outputs[0].parts = 1; }, "output 'loss' has 1 parts, and 2 are given"},
-        Row{"more_parts_than_devices", [](Plan& p) { p.outputs[0].parts = 3; }, "output 'loss' has 3 parts, expected one of each device at most"},
+        Row{"more_parts_than_devices", [](Plan& p) { p.outputs[0].parts = 3; }, "output 'loss' has 3 parts, expected one of each device and micro-batch at most"},
         Row{"slice_outside_the_batch", [](Plan& p) { p.devices[1].slice_begin = 3; }, "fake:1: works on 1 rows from 3 of 3"},
         Row{"input_without_batch",
             [](Plan& p) {
@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"concat_of_other_type", [](Plan& p) { p.program_of(0).steps[6].inputs[0] = {6}; },
             "buffer 6 'loss' is float32[]:a, but 'y' has float32[3,3] here"},
         Row{"launch_without_kernel", [](Plan& p) { p.program_of(0).steps[3].as<LaunchStep>()->kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
-        Row{"stream", [](Plan& p) { p.program_of(0).steps[3].stream = 3; }, "step 3 (Scale) runs on stream 3, expected 0 to 2"},
+        Row{"stream", [](Plan& p) { p.program_of(0).steps[3].stream = 7; }, "step 3 (Scale) runs on stream 7, expected 0 to 6"},
         Row{"waits_for_itself", [](Plan& p) { p.program_of(0).steps[5].waits = {{5}}; },
             "step 5 (all_reduce) waits for step 5, which is not issued before it"},
         Row{"waits_in_a_circle", [](Plan& p) { p.program_of(0).steps[4].waits = {{5}}; },

@@ -20,6 +20,7 @@ struct Row {
   double sharing = 1;  // devices for a core
   Shape normalised = {8, 3, 4, 4};
   std::vector<float> variance = {};  // of a BatchNormalization in the model
+  Parallelism parallel = {};
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -53,6 +54,8 @@ TEST_P(Warnings, SayWhatAUserShouldKnow) {
   CompileOptions options;
   options.synchronize_batch_norm = row.synchronised;
   options.loss.name = row.loss;
+  options.parallel = row.parallel;
+  plan.micro_batches = row.parallel.micro_batches;
   const std::vector<std::string> warnings = warnings_of(plan, options, model);
   ASSERT_EQ(warnings.size(), row.said.size()) << testing::PrintToString(warnings);
   for (std::size_t i = 0; i < warnings.size(); ++i) EXPECT_NE(warnings[i].find(row.said[i]), std::string::npos) << warnings[i];
@@ -67,6 +70,8 @@ const Row rows[] = {
     {.name = "statistics of each device", .slices = {6, 2}, .weights = {3, 1}, .normalises = true, .said = {"(2 at the least, of a batch of 8)"}},
     {.name = "statistics of all devices", .slices = {4, 4}, .weights = {1, 1}, .normalises = true, .synchronised = true},
     {.name = "statistics of one busy device", .slices = {8, 0}, .weights = {1, 0}, .normalises = true},
+    {.name = "statistics of each micro-batch", .slices = {2}, .weights = {1}, .normalises = true, .said = {"each micro-batch of 2 samples by itself: 4 of them"}, .parallel = {.micro_batches = 4}},
+    {.name = "stages of one device", .slices = {8}, .weights = {1}, .said = {"option parallel is left out: there is one device, cpu:0"}, .parallel = {.pipeline = 2}},
     {.name = "statistics of one sample", .slices = {1}, .weights = {1}, .normalises = true, .said = {"BatchNormalization 'bn1' takes its statistics from one sample"}, .normalised = {1, 3, 4, 4}},
     {.name = "statistics of one value", .slices = {1}, .weights = {1}, .normalises = true, .said = {"BatchNormalization 'bn1' has one value a channel"}, .normalised = {1, 3}},
     {.name = "a variance of zero", .slices = {8}, .weights = {1}, .mode = PlanMode::inference, .said = {"BatchNormalization 'bn1' has a variance of zero"}, .variance = {0, 0}},
