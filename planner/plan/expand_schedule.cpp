@@ -95,6 +95,10 @@ class Expansion {
     to_.steps.clear();
     to_.buffers.clear();
     to_.schedule.clear();
+    for (int s = 0; s < std::ssize(from_.steps); ++s) {
+      const Step& step = from_.steps[at(s)];
+      steps_of_.try_emplace({step.phase, step.chunk}, s, s).first->second.second = s + 1;
+    }
     find_kept();
     find_slots();
     issue({.phase = Phase::prepare}, all);
@@ -152,9 +156,9 @@ class Expansion {
 
   enum Which { all, receives, others };
   void issue(const ScheduleEntry& entry, Which which) {
-    const auto of_entry = [&](const Step& s) { return s.phase == entry.phase && s.chunk == entry.chunk; };
-    const auto begin = std::find_if(from_.steps.begin(), from_.steps.end(), of_entry);
-    for (auto it = begin; it != from_.steps.end() && of_entry(*it); ++it) {
+    const auto own = steps_of_.find({entry.phase, entry.chunk});
+    if (own == steps_of_.end()) return;
+    for (auto it = from_.steps.begin() + own->second.first; it != from_.steps.begin() + own->second.second; ++it) {
       const bool receive = it->stream == receive_forward_stream || it->stream == receive_backward_stream;
       if (which != all && receive != (which == receives)) continue;
       Step s = *it;
@@ -208,6 +212,7 @@ class Expansion {
   const IdVector<ExchangeId, ExchangeId>& exchange_of_;
   DeviceProgram to_;
   Hazards hazards_{plan_};
+  std::map<std::pair<Phase, int>, std::pair<int, int>> steps_of_;  // where the steps of a phase and chunk begin and end
   IdVector<BufferId, bool> kept_;                            // by root
   IdVector<BufferId, int> chunk_of_;                         // by root: the first that uses it; -1: none
   std::map<std::pair<int, int>, int> slots_;                 // by chunk and micro-batch

@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-constexpr double left = 110, width = 1040, row = 26, map_height = 320, below = 24;
+constexpr double left = 130, width = 1040, row = 26, map_height = 320, below = 24;
 constexpr std::size_t name_width = 60;
 // By memory class, and by kind of step.
 constexpr std::string_view class_colours[] = {"#2f6fb0", "#6f9fd0", "#d1662b", "#e8a87c", "#3a9a5b", "#8a5fb5"};
