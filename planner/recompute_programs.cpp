@@ -53,7 +53,8 @@ Recomputed within_budget(const ProgramToRecompute& p, const CompileOptions& o) {
   Recomputed r = recompute_within(*p.program, p.losses, bytes, p.bytes_of);
   if (!r.reached && !budget.fit)
     fail(ExitCode::device, "device ", o.devices[p.device].id, ": ", option("memory_budget"), " asks for a plan of ", text_of_bytes(bytes),
-         ", the smallest that was found takes ", text_of_bytes(r.bytes), " for a batch of ", o.batch);
+         ", the smallest that was found takes ", text_of_bytes(r.bytes),
+         o.parallel.micro_batches > 1 ? " for micro-batches of " : " for a batch of ", o.batch);
   return r;
 }
 
