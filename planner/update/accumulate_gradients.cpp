@@ -11,7 +11,8 @@ namespace {
 
 class Accumulation {
  public:
-  Accumulation(Graph& graph, bool keeps_parts) : graph_(graph), keeps_parts_(keeps_parts), taken_(graph.nodes.size()) {}
+  Accumulation(Graph& graph, bool keeps_parts)
+      : graph_(graph), uses_(graph.uses()), keeps_parts_(keeps_parts), taken_(graph.nodes.size()) {}
 
   void run() {
     for (GraphOutput& out : graph_.outputs)
@@ -29,12 +30,13 @@ class Accumulation {
 
  private:
   // The gradient that follows from the sums of the micro-batches. What devices exchange of it they exchange once, of the sum; but gradients
-  // that devices keep in parts are summed as such.
+  // that devices keep in parts are summed as such, and so is what a micro-batch itself reads (of a synchronized normalization).
   ValueId summed(ValueId gradient) {
     std::vector<NodeId> moves;  // the last first
     std::size_t kept = 0;
     ValueId v = gradient;
-    for (NodeId n = graph_[v].producer; n.present() && graph_[n].inputs.size() == 1 && brings(graph_[n]); n = graph_[v].producer) {
+    for (NodeId n = graph_[v].producer; n.present() && uses_[v] == 1 && graph_[n].inputs.size() == 1 && brings(graph_[n]);
+         n = graph_[v].producer) {
       if (graph_[n].op->moves != Moves::nothing && !(keeps_parts_ && graph_[n].op->moves == Moves::scatter)) kept = moves.size() + 1;
       if (keeps_parts_ && graph_[n].op->moves == Moves::scatter) break;
       moves.push_back(n);
@@ -70,6 +72,7 @@ class Accumulation {
   }
 
   Graph& graph_;
+  const IdVector<ValueId, int> uses_;  // of the graph as it was
   const bool keeps_parts_;
   const std::size_t taken_;
   std::map<ValueId, ValueId> sums_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/timeline.h"
 #include "tests/planner/placed_plans.h"
 
 namespace tandem {
@@ -47,6 +48,16 @@ TEST(MicroBatches, AreSharedByReplicasThatSumOnceAStep) {
     if (s.as<ExchangeStep>()) {
       EXPECT_EQ(s.phase, Phase::update) << text_of_plan(plan, true);
     }
+}
+
+// The sums of a synchronized normalization are a micro-batch's own: its backward pass reads them, and gradients follow from them, too.
+TEST(MicroBatches, AreNormalizedAsOnOneDevice) {
+  for (const char* const parallel : {"data=2", "zero=1", "zero=3"}) {
+    SCOPED_TRACE(parallel);
+    CompileOptions o = in_parts(2, shared_by(2, parallel));
+    o.synchronize_batch_norm = true;
+    expect_close(train(chain, o, 4, 0.05), train(chain, in_parts(2), 4, 0.05));
+  }
 }
 
 TEST(MicroBatches, ArePartsOfAFile) {
@@ -112,6 +123,35 @@ TEST(MicroBatches, AreHeldByAStageUntilTheyAreBack) {
     EXPECT_LE(split.program_of(at(s)).slots, 3);
   }
   EXPECT_NE(text_of_plan(split, false).find("8 of 1 samples, by zb-h1; bubble"), std::string::npos) << text_of_plan(split, false);
+}
+
+// Where a forward pass takes one second on each stage and a backward pass two, one of them for weights, and the first step of a phase takes
+// all of its time, the plan's replay gives the closed forms. Within a phase a value may be sent before the phase ends: stages wait less.
+TEST(MicroBatches, WaitAsTheClosedFormsSay) {
+  const auto bubble = [](int stages, std::int64_t parts, const char* schedule) {
+    Plan plan = plan_of(deep, in_stages(stages, parts, schedule));
+    for (DeviceProgram& p : plan.programs) {
+      const auto has = [&](Phase phase) {
+        return std::ranges::any_of(p.steps, [&](const Step& s) { return s.phase == phase && s.as<LaunchStep>(); });
+      };
+      const bool halves = has(Phase::backward) && has(Phase::weights);
+      std::set<Phase> begun;
+      for (Step& s : p.steps) {
+        s.seconds = 0;
+        if (!s.as<LaunchStep>() || !is_of_micro_batch(s.phase) || !begun.insert(s.phase).second) continue;
+        s.seconds = s.phase == Phase::forward || halves ? 1 : 2;
+      }
+    }
+    const Plan flat = written_out(plan);
+    return bubble_of(flat, timelines_of(flat));
+  };
+  for (const int p : {2, 3, 4})
+    for (const int m : {4, 8}) {
+      SCOPED_TRACE(concat(p, " stages, ", m, " micro-batches"));
+      EXPECT_NEAR(bubble(p, m, "1f1b"), (p - 1.0) / (m + p - 1), 1e-9);
+      EXPECT_NEAR(bubble(p, m, "gpipe"), (p - 1.0) / (m + p - 1), 1e-9);
+      EXPECT_NEAR(bubble(p, m, "zb-h1"), (p - 1.0) / (3 * m + p - 1), 1e-9);
+    }
 }
 
 // A step whose schedule is changed is refused, with what is wrong.
