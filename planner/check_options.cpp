@@ -53,4 +53,17 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   if (!o.trained.freeze.empty() || !o.trained.unfreeze.empty()) check_patterns(source(1), o);
 }
 
+CompileOptions of_micro_batch(CompileOptions o) {
+  if (o.mode == PlanMode::inference) o.parallel.micro_batches = 1;
+  const std::int64_t parts = o.parallel.micro_batches;
+  if (parts < 1 || o.batch % parts != 0) {
+    std::int64_t nearest = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, o.batch));
+    while (o.batch % nearest != 0) --nearest;
+    fail(ExitCode::usage, option("micro_batches"), ": a batch of ", o.batch, " has no ", parts, " equal parts, the nearest number is ",
+         nearest);
+  }
+  o.batch /= o.parallel.micro_batches;
+  return o;
+}
+
 }  // namespace tandem

@@ -62,20 +62,6 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
   }
 }
 
-// What graphs are made for: plans that only predict go through the batch at once.
-CompileOptions of_micro_batch(CompileOptions o) {
-  if (o.mode == PlanMode::inference) o.parallel.micro_batches = 1;
-  const std::int64_t parts = o.parallel.micro_batches;
-  if (parts < 1 || o.batch % parts != 0) {
-    std::int64_t nearest = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, o.batch));
-    while (o.batch % nearest != 0) --nearest;
-    fail(ExitCode::usage, option("micro_batches"), ": a batch of ", o.batch, " has no ", parts, " equal parts, the nearest number is ",
-         nearest);
-  }
-  o.batch /= o.parallel.micro_batches;
-  return o;
-}
-
 // One compilation, in the order of its functions. `optional_fusions`: use forms of nodes that may or may not pay off. If absent, the
 // compilation decides (by time, where kernels are timed) and stores its decision here.
 class Compilation {
@@ -303,23 +289,12 @@ class Compilation {
                       programs[unit_of_[d]].get(),
                       backend(o_.devices[d].id.backend).stages_inputs()};
       if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
-      if (o_.parallel.micro_batches > 1) replica.schedule = schedule_on(static_cast<int>(d));
+      if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(d));
       replicas.push_back(std::move(replica));
     }
     if (o_.parallel.micro_batches > 1 && placement_ && placement_->stages > 1) plan.schedule = to_string(o_.parallel.schedule);
     rows_.resize(outputs_.size());
     assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);
-  }
-
-  // Groups that are no pipeline work on each micro-batch together.
-  StageSchedule schedule_on(int device) const {
-    int stage = 0, chunks = 1;
-    const int stages = placement_ ? std::max(1, placement_->stages) : 1;
-    if (stages > 1) {
-      stage = static_cast<int>(group_with(placement_->groups, device));
-      chunks = static_cast<int>(placement_->groups.size()) / stages;
-    }
-    return stage_schedule(o_.parallel.schedule.kind, stage, stages, chunks, static_cast<int>(o_.parallel.micro_batches));
   }
 
   void warn_of_disturbed_times() {

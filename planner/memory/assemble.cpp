@@ -189,9 +189,15 @@ class PlanAssembler {
 
 }  // namespace
 
-// Chunks have slots of their own, one behind the other.
-StageSchedule stage_schedule(ScheduleKind kind, int stage, int stages, int chunks, int micro_batches) {
-  StageSchedule s{.entries = schedule_of(kind, stage, stages, chunks, micro_batches)};
+StageSchedule stage_schedule(const CompileOptions& o, const std::optional<PlacementRequest>& placement, int device) {
+  int stage = 0, chunks = 1;
+  const int stages = placement ? std::max(1, placement->stages) : 1;
+  if (stages > 1) {
+    const auto own = std::ranges::find_if(placement->groups, [&](const DeviceGroup& g) { return g.position_of(device) >= 0; });
+    stage = static_cast<int>(own - placement->groups.begin());
+    chunks = static_cast<int>(placement->groups.size()) / stages;
+  }
+  StageSchedule s{.entries = schedule_of(o.parallel.schedule.kind, stage, stages, chunks, static_cast<int>(o.parallel.micro_batches))};
   std::vector<int> first;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     first.push_back(s.slots);

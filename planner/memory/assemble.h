@@ -16,7 +16,8 @@ struct StageSchedule {
   bool operator==(const StageSchedule&) const = default;
 };
 
-StageSchedule stage_schedule(ScheduleKind kind, int stage, int stages, int chunks, int micro_batches);
+// Of a device; of one that is in no pipeline: groups of devices work on each micro-batch together. Chunks have slots of their own.
+StageSchedule stage_schedule(const CompileOptions& options, const std::optional<PlacementRequest>& placement, int device);
 
 struct Replica {
   DeviceSpec spec;
@@ -41,5 +42,7 @@ std::pair<Phase, int> made_in(const LoweredGraph& program, BufferId output);
 
 // A program of a plan that has its inputs, outputs, parameters and exchanges; `replica`: one of the devices that run it.
 DeviceProgram assemble_program(const Plan& plan, ProgramId program, const Replica& replica, const CompileOptions& options);
+// Of a program with a schedule whose steps are there: says of each buffer whether it lies in a slot, and between which steps it lives.
+void find_phased_lives(DeviceProgram& program);
 
 }  // namespace tandem

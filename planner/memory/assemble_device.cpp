@@ -35,7 +35,7 @@ class ProgramAssembler {
       device_.slots = replica_.schedule.slots;
     }
     drop_unused_buffers();
-    scheduled() ? find_phased_lives() : find_lives();
+    scheduled() ? find_phased_lives(device_) : find_lives();
     place_scratch();
     return std::move(device_);
   }
@@ -269,47 +269,6 @@ class ProgramAssembler {
       const bool whole = b.arena != ArenaKind::scratch;
       b.first = {whole ? 0 : first[i]};
       b.last = {whole ? std::max(0, steps - 1) : last[i]};
-    }
-  }
-
-  // Of what is used in one phase alone: from its first step to its last. What lives from phase to phase of a micro-batch, or is sent, lies
-  // in a slot, which phases come to one behind the other. What all micro-batches use, or what they add up to, lives as long as they go on.
-  void find_phased_lives() {
-    const int steps = static_cast<int>(device_.steps.size());
-    const auto micro = [](const Step& s) { return is_of_micro_batch(s.phase); };
-    const int begin = static_cast<int>(std::ranges::find_if(device_.steps, micro) - device_.steps.begin());
-    const int end = begin + static_cast<int>(std::ranges::count_if(device_.steps, micro)) - 1;
-    struct Use {
-      int first = -1, last = -1;
-      std::set<std::pair<Phase, int>> places;  // of micro-batches
-      bool once = false, beside = false;  // by a step that is done once; on another stream than the compute stream, or by several chunks
-    };
-    IdVector<BufferId, Use> uses(device_.buffers.size());
-    for (StepId s{0}; s.index < steps; ++s.index) {
-      const Step& step = device_.steps[s];
-      const auto use = [&](BufferId id) {
-        if (!id.present()) return;
-        Use& u = uses[root_of(device_.buffers, id)];
-        if (u.first < 0) u.first = s.index;
-        u.last = s.index;
-        if (micro(step)) u.places.insert(place_of(step));
-        u.once = u.once || !micro(step);
-        u.beside = u.beside || step.stream != compute_stream;
-      };
-      for (const BufferId id : step.inputs) use(id);
-      for (const BufferId id : step.outputs) use(id);
-      use(step.workspace);
-    }
-    for (BufferId id{0}; id.index < std::ssize(device_.buffers); ++id.index) {
-      Use u = uses[root_of(device_.buffers, id)];
-      Buffer& b = device_.buffers[id];
-      b.in_slot = b.arena == ArenaKind::scratch && !u.once && (u.places.size() > 1 || u.beside);
-      u.beside = u.beside || std::ranges::any_of(u.places, [&](const auto& place) { return place.second != u.places.begin()->second; });
-      if (u.once && !u.places.empty()) u = {.first = std::min(u.first, begin), .last = std::max(u.last, end)};
-      if (u.beside) u = b.in_slot ? Use{.first = begin, .last = end} : Use{.first = u.first, .last = steps - 1};
-      const bool whole = b.arena != ArenaKind::scratch;
-      b.first = {whole ? 0 : u.first};
-      b.last = {whole ? std::max(0, steps - 1) : u.last};
     }
   }
 
