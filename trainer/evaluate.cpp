@@ -18,7 +18,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 std::int64_t batch_size(const EvaluateOptions& o, const Plan& plan, const Dataset& data) {
   if (data.size() == 0) fail(ExitCode::data, data.name(), " has no samples");
-  return std::min(o.batch > 0 ? o.batch : plan.batch, data.size());
+  return std::min(o.batch > 0 ? o.batch : plan.batch / plan.micro_batches, data.size());
 }
 
 // Runs `each(batch, plan)` for all of the data. Samples do not see each other in an inference plan, so the last batch is

@@ -59,7 +59,7 @@ struct FitOptions {
   Preprocess preprocess;
   bool shuffle = true;
   const Dataset* validation = nullptr;  // measured after every epoch
-  std::int64_t eval_batch = 0;          // 0: as in training
+  std::int64_t eval_batch = 0;          // 0: as in training; with micro-batches as many samples as one has
   std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none. Rank 0's
   bool run_dir_held = false;            // the caller holds the folder by a RunLock
   Json config;                          // what to write to config.json

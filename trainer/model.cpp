@@ -41,8 +41,9 @@ void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backe
   std::vector<PlanKey> keys = keys_of_training(data.size(), o.plan.batch, gives_bytes(data), bucket_count(o));
   for (const Dataset* measured : {fit.validation, test}) {
     if (!measured || measured->size() == 0) continue;
-    const std::vector<PlanKey> more = keys_of_measuring(measured->size(), fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch,
-                                                        gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
+    const std::int64_t batch = fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch / o.plan.parallel.micro_batches;
+    const std::vector<PlanKey> more =
+        keys_of_measuring(measured->size(), batch, gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
     keys.insert(keys.end(), more.begin(), more.end());
   }
   std::set<PlanKey> made{{.mode = o.plan.mode, .batch = o.plan.batch, .bytes = !o.plan.given_bytes.empty()}};

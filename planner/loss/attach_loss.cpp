@@ -5,7 +5,6 @@
 #include "planner/loss/attach_loss.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "planner/loss/loss_rows.h"
 #include "planner/rewrite/pass.h"
@@ -56,7 +55,8 @@ ValueId mean_of(const Context& c, LossRows r) {
   } else {
     divisor = total(r.weights);
   }
-  constexpr double least = std::numeric_limits<float>::min();  // where nothing counts the loss is 0
+  // Where nothing counts the loss is 0. What is divided by this stays a number, which a share of 0 takes away.
+  constexpr double least = 1e-30;
   return b.div(total(r.losses), b.emit("Max", {divisor, b.scalar(least, dtype)}));
 }
 

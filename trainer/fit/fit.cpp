@@ -46,7 +46,7 @@ History Fit::run_to_its_end() {
   for (const PlanKey& key : keys_of_training(order_.samples, order_.batch, bytes_, buckets_.count())) s_.plan_for(key);
   if (o_.validation && o_.validation->size() > 0) {
     const bool bytes = Feed(*o_.validation, s_.targets, o_.preprocess, s_.options.seed).give_bytes(s_.options.plan.given_bytes);
-    const std::int64_t batch = o_.eval_batch > 0 ? o_.eval_batch : order_.batch;
+    const std::int64_t batch = o_.eval_batch > 0 ? o_.eval_batch : order_.batch / s_.options.plan.parallel.micro_batches;
     for (const PlanKey& key : keys_of_measuring(o_.validation->size(), batch, bytes, s_.losses, evaluation_of(s_.losses, o_.metrics)))
       s_.plan_for(key);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/device.h"
 #include "kernels/exchange_rounds.h"
 
 namespace tandem::cuda {
