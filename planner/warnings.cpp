@@ -61,7 +61,7 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
 
 // Too few micro-batches keep stages waiting.
 void warn_of_bubble(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
-  if (o.configuration || o.placement || o.parallel.pipeline == 1 || o.devices.size() == 1) return;
+  if (o.configuration || o.placement || o.parallel.pipeline == 1 || plan.devices.size() < 2) return;
   const Parallelism p = resolved(o.parallel, o.devices.size());
   const auto stages = static_cast<int>(p.pipeline);
   const auto waits = [&](int micro_batches) {
