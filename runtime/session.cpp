@@ -124,7 +124,7 @@ void Session::State::check_sends(const Plan& p) const {
                     std::ranges::any_of(p.programs, [&](const DeviceProgram& d) { return std::ranges::any_of(d.steps, sends); });
   if (both && group && group->sends_wait())
     fail(ExitCode::usage, "schedule ", p.schedule,
-         ": stages on logical devices of one GPU, and on GPUs beside CPU devices, wait for each other: expected gpipe");
+         ": stages on GPUs would wait for each other, as a send holds back what comes behind it there: expected gpipe");
 }
 
 void Session::State::make_group(const Plan& p) {
