@@ -50,13 +50,13 @@ ValueId binary(B& b, ValueId x, ValueId t, double w) {
 ValueId margin_of(B& b, ValueId x, ValueId t) { return relu(b, b.add(b.neg(b.mul(x, sign(b, t))), 1.0)); }
 
 // |a - p + 1e-6|, |a - n + 1e-6| of [M,3,D]
-constexpr double apart = 1e-6;
+constexpr double least_distance = 1e-6;
 ValueId distance(B& b, ValueId x, std::vector<float> signs) {
   Tensor c(TensorType{DType::float32, Shape{1, 3, 1}});
   std::copy(signs.begin(), signs.end(), c.write<float>().begin());
   const ValueId d = b.add(
       b.reduce_sum(b.mul(x, b.graph().add_constant(concat("loss/signs", b.graph().values.size()), c.cast(b.type(x).dtype))), {1}, false),
-      apart);
+      least_distance);
   return b.emit("Sqrt", {sum(b, b.mul(d, d))});
 }
 
