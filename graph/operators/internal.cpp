@@ -7,18 +7,24 @@ namespace tandem::operator_rows {
 // The same elements in another layout
 Operator reorder() { return {.name = "Reorder", .domain = "tandem", .since = {1}, .infer = infer_same}; }
 
+namespace {
+
+// Two operands of one type, which the result has.
+void infer_as_both(InferContext& c) {
+  expect_dtype(c, 1, c.input(0).dtype);
+  expect_shape(c, 1, c.shape(0));
+  c.set_output(0, c.input(0));
+}
+
+}  // namespace
+
 // sum + addend, in the memory of the sum: how the micro-batches of a step add up
 Operator accumulate() {
   return {.name = "Accumulate",
           .domain = "tandem",
           .since = {1},
           .inputs = {2, 2},
-          .infer =
-              [](InferContext& c) {
-                expect_dtype(c, 1, c.input(0).dtype);
-                expect_shape(c, 1, c.shape(0));
-                c.set_output(0, c.input(0));
-              },
+          .infer = infer_as_both,
           .place = place_as_first,
           .linear = Linear::sum,
           .accumulates = true,
@@ -105,12 +111,7 @@ Operator straight_through() {
           .domain = "tandem",
           .since = {1},
           .inputs = {2, 2},
-          .infer =
-              [](InferContext& c) {
-                expect_dtype(c, 1, c.input(0).dtype);
-                expect_shape(c, 1, c.shape(0));
-                c.set_output(0, c.input(0));
-              },
+          .infer = infer_as_both,
           .differentiate = [](GradientContext& g) { g.set_dx(g.dy()); },
           .precision = PrecisionRole::follows};
 }

@@ -125,6 +125,37 @@ TEST(MicroBatches, AreHeldByAStageUntilTheyAreBack) {
   EXPECT_NE(text_of_plan(split, false).find("8 of 1 samples, by zb-h1; bubble"), std::string::npos) << text_of_plan(split, false);
 }
 
+// A group in which a send holds back what is queued behind it.
+class WaitingGroup final : public CollectiveGroup {
+ public:
+  explicit WaitingGroup(const GroupSpec& spec) : group_(cpu_backend().create_group(spec)) {}
+  bool sends_wait() const override { return true; }
+  void connect(std::span<const ExchangeSpec> exchanges) override { group_->connect(exchanges); }
+  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override { return group_->make(spec, rank); }
+  void abort(const std::string& reason) override { group_->abort(reason); }
+
+ private:
+  std::unique_ptr<CollectiveGroup> group_;
+};
+class WaitingCpu final : public AskedCpu {
+ public:
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return std::make_unique<WaitingGroup>(spec); }
+};
+
+TEST(MicroBatches, GoOneWayAtATimeWhereSendsWait) {
+  const WaitingCpu cpu;
+  EXPECT_EQ(train_on(cpu, deep, in_stages(2, 4, "gpipe"), 2, 0.1).losses, train(deep, in_parts(4), 2, 0.1).losses);
+  for (const char* const schedule : {"1f1b", "zb-h1"}) {
+    try {
+      train_on(cpu, deep, in_stages(2, 4, schedule), 1, 0.1);
+      ADD_FAILURE() << schedule;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_NE(std::string(e.what()).find("expected gpipe"), std::string::npos) << e.what();
+    }
+  }
+}
+
 // Where a forward pass takes one second on each stage and a backward pass two, one of them for weights, and the first step of a phase takes
 // all of its time, the plan's replay gives the closed forms. Within a phase a value may be sent before the phase ends: stages wait less.
 TEST(MicroBatches, WaitAsTheClosedFormsSay) {
