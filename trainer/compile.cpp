@@ -81,8 +81,8 @@ void CompiledModel::compile(const ModelOptions& asked, Backends on) {
   source.file().release_graphs();
   release_free_memory();  // of importing and planning
   session = std::make_unique<Session>(std::move(plan), backends, options.world);
-  session->set_parameters(share(options.world, values.values));
-  session->set_parameters(share(options.world, values.teacher), ValueRole::teacher);
+  for (const auto& [list, role] : {std::pair{&values.values, ValueRole::plain}, {&values.teacher, ValueRole::teacher}})
+    for (NamedTensor& value : *list) session->set_parameters(share(options.world, {std::exchange(value, {})}), role);
   start_states();
   start_averages();
   plans = {{key, 0}};

@@ -185,14 +185,12 @@ StepState CompiledModel::step_state(double rate) const {
 void CompiledModel::start_states() {
   if (options.states.empty()) return;
   std::vector<NamedTensor> given;
-  session->gather_parameters();
-  session->each_optimizer_state([&](const NamedTensor& t) {
-    const auto it = options.states.find(t.name);
-    if (it == options.states.end()) return;
-    if (it->second.type() != t.tensor.type())
-      fail("training_info: the state '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
-    given.push_back({t.name, it->second});
-  });
+  for (const PlanParameter& p : session->plan(0).parameters) {
+    const auto it = options.states.find(p.name);
+    if (p.role != ValueRole::optimizer_state || it == options.states.end()) continue;
+    if (it->second.type() != p.type) fail("training_info: the state '", p.name, "' is ", it->second.type(), ", expected ", p.type);
+    given.push_back({p.name, it->second});
+  }
   if (!given.empty()) session->set_parameters(share(options.world, std::move(given)), ValueRole::optimizer_state);
 }
 

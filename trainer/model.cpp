@@ -74,6 +74,7 @@ const std::vector<std::string>& Model::notes() const {
 
 std::int64_t Model::predicted_peak_bytes() const { return compiled_->predicted_peak_bytes(); }
 std::int64_t Model::allocated_bytes() const { return compiled_->allocated_bytes(); }
+void Model::together(const std::function<void()>& work) const { compiled_->running().together(work); }
 void Model::gather_parameters() { compiled_->running().gather_parameters(); }
 std::vector<NamedTensor> Model::parameters() const {
   return compiled_->running().parameters();

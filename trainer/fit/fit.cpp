@@ -74,7 +74,6 @@ History Fit::run_to_its_end() {
 History Fit::history(bool stopped) {
   checkpoints_.finish();
   records_.flush();
-  s_.session->gather_parameters();  // for who saves them
   s_.last.position = json_of(at_);
   return {.epochs = std::move(at_.history),
           .steps = at_.step,

@@ -13,8 +13,10 @@ namespace tandem {
 
 // What a lost weight makes may not reach the loss (dropped, masked, a row that no sample looks up): then that is finite.
 void Fit::check_weights(double rate) {
-  s_.session->gather_parameters();
-  const std::string lost = lost_parameter(*s_.session);
+  std::string lost;
+  s_.session->together([&] { lost = lost_parameter(*s_.session); });
+  if (s_.options.world && s_.session->lacks_parameters()) lost = s_.options.world->broadcast(lost);
+  else if (!s_.first()) lost = lost_parameter(*s_.session);
   if (!lost.empty())
     fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1,
          ", learning rate ", rate, ")", advice(at_.step));

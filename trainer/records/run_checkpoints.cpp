@@ -31,12 +31,18 @@ Checkpoint RunCheckpoints::snapshot(const Position& at) const {
   return {.state = state_of(at), .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()};
 }
 
-// A copy may take half of what is free.
+// A copy may take half of what is free. Of parameters that no device has whole it is small, or none is made.
 bool RunCheckpoints::room_for_snapshot() const {
+  constexpr std::int64_t small = std::int64_t{64} << 20;
+  const Plan& plan = s_.session->plan(0);
   std::int64_t bytes = 0;
-  for (const PlanParameter& p : s_.session->plan(0).parameters)
+  bool in_parts = false;
+  for (const PlanParameter& p : plan.parameters) {
     bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
-  return bytes < free_host_memory() / 2;
+    const std::vector<ParameterPart> parts = plan.parts_of(p);
+    in_parts = in_parts || std::none_of(parts.begin(), parts.end(), [](const ParameterPart& part) { return part.is_whole(); });
+  }
+  return bytes < free_host_memory() / 2 && (!in_parts || bytes <= small);
 }
 
 std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
@@ -161,14 +167,14 @@ Position RunCheckpoints::resume() {
   if (!differs.refused.empty()) fail(ExitCode::usage, path, differs.refused);
   if (!differs.warned.empty()) warn(concat(path, differs.warned, "; it goes on by the new"));
   step_ = note.empty() ? at.step : 0;
-  s_.session->gather_parameters();
-  s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
-  s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
+  const std::vector<PlanParameter>& own = s_.session->plan(0).parameters;
+  for (const auto& [role, list] : {std::pair{ValueRole::plain, &checkpoint.weights}, {ValueRole::optimizer_state, &checkpoint.optimizer}})
+    for (const PlanParameter& p : own)
+      if (p.role == role) require(*list, p.name, path);
   if (!s_.options.teacher.empty()) {  // checkpoints of earlier versions hold a teacher's, too, whose file is known to be the same
-    const std::vector<NamedTensor> own = s_.session->parameters();
     const auto of_teacher = [&](const NamedTensor& t) {
       return t.name.starts_with(teacher_prefix) &&
-             std::none_of(own.begin(), own.end(), [&](const NamedTensor& o) { return o.name == t.name; });
+             std::none_of(own.begin(), own.end(), [&](const PlanParameter& o) { return o.role == ValueRole::plain && o.name == t.name; });
     };
     std::erase_if(checkpoint.weights, of_teacher);
   }
