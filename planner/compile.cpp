@@ -179,8 +179,8 @@ class Compilation {
     plan_.options.threads = models_[0].threads;
   }
 
-  // For each graph and layout preference that is open; the estimated faster one is kept. A plan that shares another's parameters keeps
-  // their layouts.
+  // For each graph and layout preference that is open; the estimated faster one is kept. What parameters in parts take beside replicas does
+  // not count: their bits are those of replicas. A plan that shares another's parameters keeps their layouts.
   void choose_kernels() {
     std::vector<LayoutPreference> preferences{LayoutPreference::blocked, LayoutPreference::channels_last};
     if (o_.layout)
@@ -216,14 +216,21 @@ class Compilation {
       kernel.multiprocessors = units_[u].model.multiprocessors;
       kernel.device = units_[u].device;
       ChosenKernels* const shared = units_.size() > 1 ? &chosen : nullptr;
-      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared};
+      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared, .training = training_};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
       name_parts(*c.programs[u], graphs, graphs.graphs[units_[u].graph]);
       for (auto& [key, operand] : fixed_by(*c.programs[u])) fixed.emplace(key, std::move(operand));
-      c.seconds = std::max(c.seconds, c.programs[u]->seconds);
+      c.seconds = std::max(c.seconds, seconds_to_compute(*c.programs[u]));
     }
     return c;
+  }
+
+  static double seconds_to_compute(const LoweredGraph& program) {
+    double seconds = program.seconds - program.turned_seconds;
+    for (const Step& s : program.steps)
+      if (is_update(program, s)) seconds -= s.seconds;
+    return seconds;
   }
 
   // Of parameters that the program holds in part: which.

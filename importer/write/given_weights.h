@@ -19,8 +19,8 @@ class GivenWeights {
 
   bool has(const std::string& name) const;
   TensorType type_of(const std::string& name) const;  // in the file
-  // In the file's type and the template's shape, with adapters merged; of a tensor that follows another that one's, of one that was looked up
-  // its rows' at every place.
+  // In the file's type and the template's shape, with adapters merged; of a tensor that follows another that one's, of one that was
+  // looked up its rows' at every place.
   std::optional<Tensor> read(const std::string& name) const;
 
  private:

@@ -53,7 +53,8 @@ std::vector<Field> fields_of(std::string_view message) {
       fail("a message that was just made cannot be read");
     }
     const int end = input.CurrentPosition();
-    fields.push_back({static_cast<int>(tag >> 3), message.substr(static_cast<std::size_t>(at), static_cast<std::size_t>(end - at)), contents});
+    const std::string_view all = message.substr(static_cast<std::size_t>(at), static_cast<std::size_t>(end - at));
+    fields.push_back({static_cast<int>(tag >> 3), all, contents});
     at = end;
   }
   return fields;
