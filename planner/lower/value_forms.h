@@ -20,8 +20,8 @@ class ValueForms {
   }
   ValueId follows(ValueId v) const { return facts(v).follows; }    // the parameter whose layout it takes
   ValueId cast_of(ValueId v) const { return facts(v).cast_of; }    // the parameter that it is a Cast of
-  // In training, the parameter in parts that this value has gathered: it is read in the layout that the parameter would have if it were kept whole,
-  // so that kernels and bits are those of replicas.
+  // In training, the parameter in parts that this value has gathered: it is read in the layout that the parameter would have if it were
+  // kept whole, so that kernels and bits are those of replicas.
   ValueId gathered(ValueId v) const { return facts(v).gathered; }
   // The parameter in parts whose gradient this is, before it is summed into parts. It is turned once, as the exchange has it.
   ValueId scattered(ValueId v) const { return facts(v).scattered; }

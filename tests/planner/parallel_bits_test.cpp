@@ -15,6 +15,13 @@ struct Row {
   Graph (*model)(std::int64_t);
   const char* mesh = "data=4";
 };
+// As a base of adapters: all but its last layers.
+Graph frozen(std::int64_t n) {
+  Graph graph = transformer(n);
+  for (Value& v : graph.values)
+    if (v.kind == ValueKind::parameter) v.trainable = v.name == "down" || v.name.starts_with("head");
+  return graph;
+}
 class PartsOfReplicas : public testing::TestWithParam<Row> {};
 
 TEST_P(PartsOfReplicas, TrainTheirBits) {
@@ -41,7 +48,7 @@ TEST_P(PartsOfReplicas, TrainTheirBits) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, PartsOfReplicas,
-                         testing::Values(Row{"mlp", mlp}, Row{"transformer", transformer}, Row{"convnet", convnet}, Row{"grouped", grouped},
+                         testing::Values(Row{"mlp", mlp}, Row{"transformer", transformer}, Row{"convnet", convnet}, Row{"grouped", grouped}, Row{"frozen", frozen},
                                          Row{"transformer_mesh", transformer, "data=2,tensor=2"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
