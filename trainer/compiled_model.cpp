@@ -191,7 +191,7 @@ void CompiledModel::start_states() {
     if (it->second.type() != p.type) fail("training_info: the state '", p.name, "' is ", it->second.type(), ", expected ", p.type);
     given.push_back({p.name, it->second});
   }
-  if (!given.empty()) session->set_parameters(share(options.world, std::move(given)), ValueRole::optimizer_state);
+  if (!given.empty()) set_shared(*session, options.world, std::move(given), ValueRole::optimizer_state);
 }
 
 std::vector<double> CompiledModel::weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const {

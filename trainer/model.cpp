@@ -82,10 +82,10 @@ std::vector<NamedTensor> Model::parameters() const {
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = compiled_->running();
   compiled_->initial = false;
-  session.set_parameters(share(compiled_->options.world, {values.begin(), values.end()}));
+  set_shared(session, compiled_->options.world, {values.begin(), values.end()});
 }
 void Model::set_optimizer_state(std::span<const NamedTensor> values) {
-  compiled_->running().set_parameters(share(compiled_->options.world, {values.begin(), values.end()}), ValueRole::optimizer_state);
+  set_shared(compiled_->running(), compiled_->options.world, {values.begin(), values.end()}, ValueRole::optimizer_state);
 }
 
 }  // namespace tandem

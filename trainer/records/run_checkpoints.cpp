@@ -150,7 +150,10 @@ Position RunCheckpoints::resume() {
   if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
   const std::string path = folder_.last().string();
   std::string note;
-  Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
+  World* const world = s_.options.world;
+  Checkpoint checkpoint = s_.first() ? folder_.read_last(note) : Checkpoint{};
+  if (world) checkpoint.state = Json::parse(world->broadcast(checkpoint.state.dump()));
+  for (auto* list : {&checkpoint.weights, &checkpoint.optimizer}) *list = share_names(world, std::move(*list));
   if (!note.empty()) warn(note);
   Position at;
   RunDifferences differs;
@@ -179,9 +182,10 @@ Position RunCheckpoints::resume() {
     std::erase_if(checkpoint.weights, of_teacher);
   }
   try {
-    s_.session->set_parameters(checkpoint.weights);
-    s_.session->set_parameters(checkpoint.optimizer, ValueRole::optimizer_state);
+    for (const auto& [role, list] : {std::pair{ValueRole::plain, &checkpoint.weights}, {ValueRole::optimizer_state, &checkpoint.optimizer}})
+      set_shared(*s_.session, world, std::move(*list), role);
   } catch (const Error& e) {
+    if (e.code() == ExitCode::communication) throw;
     fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
   }
   return at;
