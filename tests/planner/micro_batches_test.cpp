@@ -231,5 +231,29 @@ TEST(MicroBatches, SchedulesAreVerified) {
   expect_broken(plan, [](DeviceProgram& p) { p.steps.back().phase = Phase::forward; }, "stand behind those of");
 }
 
+// One micro-batch after the other, through all phases of all chunks.
+void one_by_one(DeviceProgram& p, bool last_first) {
+  std::ranges::stable_sort(p.schedule, {}, [&](const ScheduleEntry& e) {
+    return std::tuple(last_first ? -e.micro_batch : e.micro_batch, e.phase, e.phase == Phase::forward ? e.chunk : -e.chunk);
+  });
+}
+
+TEST(MicroBatches, SchedulesOfEveryKindAreVerified) {
+  for (const char* const schedule : {"gpipe", "1f1b", "zb-h1", "interleaved=2"}) {
+    SCOPED_TRACE(schedule);
+    const Plan plan = plan_of(deep, in_stages(2, 4, schedule));
+    ASSERT_EQ(plan.devices[1].program.index, 1);
+    expect_broken(plan, [](DeviceProgram& p) { for (ScheduleEntry& e : p.schedule) e.slot = 0; }, "share memory and both live");
+    expect_broken(plan, [](DeviceProgram& p) { p.schedule.pop_back(); }, "3 of 4 micro-batches go through phase");
+    expect_broken(plan, [](DeviceProgram& p) { p.schedule.push_back(p.schedule.back()); }, "goes from phase");
+    Plan in_turn = plan, circle = plan;
+    for (DeviceProgram& p : in_turn.programs) one_by_one(p, false);
+    EXPECT_NO_THROW(verify(in_turn));
+    one_by_one(circle.programs[0], false);
+    one_by_one(circle.programs[1], true);
+    expect_broken(circle, [](DeviceProgram&) {}, "waits in exchange");
+  }
+}
+
 }  // namespace
 }  // namespace tandem
