@@ -44,8 +44,6 @@ class CollectiveGroup {
   // calls when a step of a rank is under way (two, where a device runs ahead). Both fail (communication) where the group has
   // stopped.
   virtual bool captures() const { return false; }
-  // Whether a send holds back what is queued behind it until it is received: stages that send both ways at once would wait for each other.
-  virtual bool sends_wait() const { return false; }
   virtual void begin_step(int) {}
   virtual void end_step(int) {}
   // Whether it gains by memory of Device::allocate_summed().

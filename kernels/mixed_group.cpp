@@ -15,7 +15,6 @@ class MixedGroup final : public CollectiveGroup {
         backends_(std::move(backends)),
         host_(spec.world ? host_group(spec) : in_process_group(static_cast<int>(spec.devices.size()), spec.timeout_seconds)) {}
 
-  bool sends_wait() const override { return true; }  // a GPU's streams are queued by one thread
   void connect(std::span<const ExchangeSpec> exchanges) override { host_->connect(exchanges); }
   std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override {
     std::unique_ptr<Kernel> kernel = host_->make(spec, rank);

@@ -386,7 +386,8 @@ Plan compile(const GraphSource& source, const CompileOptions& o, Backends backen
     return limits;
   };
   try {
-    Plan plan = within_memory([&] { return compile_for(o.memory.budget ? limited() : o); }, "planning for a batch of ", o.batch);
+    const bool by_memory = o.memory.budget || o.parallel.pipeline != 1;  // stages are cut by what fits
+    Plan plan = within_memory([&] { return compile_for(by_memory ? limited() : o); }, "planning for a batch of ", o.batch);
     check_memory(plan, limited(), compile_for);
     verify(plan);
     return plan;

@@ -88,7 +88,6 @@ void Program::add(const Adding& a, const ExchangeStep& step) {
   try {
     add_kernel(a, a.place.group->make(*a.place.exchanges[at(step.exchange.index)], a.place.rank));
     instructions_.back().channel = a.place.exchanges[at(step.exchange.index)]->channel;
-    instructions_.back().between_stages = a.step.stream >= send_forward_stream;
   } catch (const Error& error) {
     fail(error.code(), names_.back(), ": ", error.what());
   }
@@ -182,7 +181,7 @@ void Program::queue(const HostBuffers& host, const Slot& slot) const {
   const bool first = ahead_ && begun_ == 1;
   for_each(instructions_, [&](const Instruction& i) {
     if (host.stop && (*host.stop)()) return;
-    const bool alone = first && i.channel >= 0 && !i.between_stages;
+    const bool alone = first && i.channel >= 0;
     if (alone) {
       for (Stream* s : streams_) s->synchronize();
       group_->meet(i.channel, rank_);

@@ -87,7 +87,6 @@ class Program {
     std::int64_t bytes = 0;
     std::int64_t place = -1;  // in a slot, of a copy to or from there
     int channel = -1;         // of a kernel that exchanges
-    bool between_stages = false;  // it sends or receives, and others of the device may come before the other end does
   };
   // Pinned memory of a step's own inputs and its outputs: the addresses that a captured step has. Two steps use two by turns.
   struct Slot {

@@ -101,7 +101,6 @@ void Session::State::load(Plan plan) {
   if (world) world->agree(std::vector<World::Fact>{{"plan", hash_of(p)}});
   if (!group && exchanges(p)) make_group(p);
   const ExpandedPlan written_out = expanded(p);
-  check_sends(written_out.plan);
   const std::vector<ExchangeSpec> specs = exchange_specs(written_out.plan, channels);
   if (group) group->connect(specs);
   on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
@@ -115,16 +114,6 @@ void Session::State::load(Plan plan) {
   for (const HostOutput& o : p.outputs) bytes.push_back(o.bytes());
   const auto all = static_cast<std::size_t>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
   if (world) exchanged.resize(std::max(exchanged.size(), all));
-}
-
-// Stages that go forward and back by turns send both ways at once.
-void Session::State::check_sends(const Plan& p) const {
-  const auto sends = [](const Step& s) { return s.stream >= send_forward_stream; };
-  const bool both = !p.schedule.empty() && p.schedule != "gpipe" &&
-                    std::ranges::any_of(p.programs, [&](const DeviceProgram& d) { return std::ranges::any_of(d.steps, sends); });
-  if (both && group && group->sends_wait())
-    fail(ExitCode::usage, "schedule ", p.schedule,
-         ": stages on GPUs would wait for each other, as a send holds back what comes behind it there: expected gpipe");
 }
 
 void Session::State::make_group(const Plan& p) {

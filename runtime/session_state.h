@@ -105,7 +105,6 @@ struct Session::State {
   void capture(std::size_t plan);
   void check_same_session(const Plan& plan) const;
   void make_group(const Plan& plan);
-  void check_sends(const Plan& plan) const;
   void load(Plan plan);
   void exchange(std::size_t plan, std::span<std::byte* const> outputs);
 };

@@ -7,6 +7,7 @@
 
 #include "base/pattern.h"
 #include "base/printable.h"
+#include "planner/loss/attach_loss.h"
 #include "planner/plan/plan_file.h"
 #include "planner/update/optimizer.h"
 #include "trainer/loss_measures.h"
@@ -198,7 +199,8 @@ std::vector<double> CompiledModel::weigh(std::span<std::byte* const> inputs, std
   const Losses& all = bucket_forms[bucket].losses;
   const BatchLabels batch = labels_in(all, targets, inputs, samples);
   std::vector<double> weights;
-  for (std::size_t i = 0; i < all.size(); ++i) weights.push_back(loss_weight(all[i], batch.labels[i], batch.weights, samples));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    weights.push_back(std::max(loss_weight(all[i], batch.labels[i], batch.weights, samples), all[i].of_file() ? 0 : least_loss_weight));
   weights.resize(loss_means(), static_cast<double>(samples));
   return weights;
 }

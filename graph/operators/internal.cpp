@@ -31,6 +31,18 @@ Operator accumulate() {
           .runs_as = "Add"};
 }
 
+// momentum · sum + (1 − momentum) · value, in the memory of the sum: what the micro-batches of a step move a running statistic by
+Operator accumulate_statistic() {
+  return {.name = "AccumulateStatistic",
+          .domain = "tandem",
+          .since = {1},
+          .inputs = {2, 2},
+          .infer = infer_as_both,
+          .place = place_as_first,
+          .accumulates = true,
+          .runs_as = "RunningStatistics"};
+}
+
 // y[i] = Σ over devices of x[i], with `max` the largest of them; the loss is a sum over devices too, so dx[i] = Σ over devices of dy[i]
 Operator all_reduce() {
   return {.name = "AllReduce",

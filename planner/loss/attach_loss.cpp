@@ -55,9 +55,7 @@ ValueId mean_of(const Context& c, LossRows r) {
   } else {
     divisor = total(r.weights);
   }
-  // Where nothing counts the loss is 0. What is divided by this stays a number, which a share of 0 takes away.
-  constexpr double least = 1e-30;
-  return b.div(total(r.losses), b.emit("Max", {divisor, b.scalar(least, dtype)}));
+  return b.div(total(r.losses), b.emit("Max", {divisor, b.scalar(least_loss_weight, dtype)}));
 }
 
 struct Loss {

@@ -7,6 +7,10 @@
 
 namespace tandem {
 
+// What a mean is divided by is at least this: a batch whose labels all weigh 0 may still have a loss, by smoothing. Its share of the step's
+// mean is as if it weighed so much.
+inline constexpr double least_loss_weight = 1e-12;
+
 // Losses on top of a graph whose outputs are what logits_of() names, each summed over the samples by their weights and divided
 // by the weights' sum over the whole batch (without weights by options.batch), and the sum of them by their shares, which
 // becomes the first output. With options.optimizer.accumulate each is times its element of the input tandem.shares; distillation's is

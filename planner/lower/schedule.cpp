@@ -78,10 +78,16 @@ void schedule_updates(LoweredGraph& p) {
 
 void share_in_place(LoweredGraph& p) {
   IdVector<BufferId, int> last = last_uses(p);
-  IdVector<BufferId, bool> kept(p.buffers.size());  // for every micro-batch
-  for (const Step& s : p.steps)
+  IdVector<BufferId, bool> kept(p.buffers.size());  // for every micro-batch, or until another stage comes to what is sent to it
+  const bool phased = std::ranges::any_of(p.steps, [](const Step& s) { return !is_of_micro_batch(s.phase); });
+  for (const Step& s : p.steps) {
     for (const BufferId out : s.outputs)
       if (out.present() && s.phase == Phase::prepare) kept[root_of(p.buffers, out)] = true;
+    const auto* exchange = s.as<ExchangeStep>();
+    if (phased && exchange && p.exchanges[exchange->exchange].kind == ExchangeKind::send && is_of_micro_batch(s.phase))
+      for (const BufferId in : s.inputs)
+        if (in.present()) kept[root_of(p.buffers, in)] = true;
+  }
   for (std::size_t s = 0; s < p.steps.size(); ++s) {
     const Step& step = p.steps[s];
     std::vector<BufferId> taken;

@@ -54,7 +54,8 @@ class Phases {
       const auto is = [&](const IdVector<ValueId, bool>& values) {
         return std::ranges::any_of(node.outputs, [&](ValueId v) { return v.present() && values[v]; });
       };
-      if (node.phase == Phase::backward && (node.op->keeps_statistic || is(read_))) node.phase = Phase::forward;
+      const bool moves_statistic = node.op->accumulates && graph_[node.outputs[0]].role == ValueRole::statistic;
+      if (node.phase == Phase::backward && (node.op->keeps_statistic || moves_statistic || is(read_))) node.phase = Phase::forward;
       if (node.phase == Phase::prepare && !is(early) && !node.op->accumulates) node.phase = Phase::update;
       for (const ValueId in : node.inputs) {
         if (!in.present()) continue;

@@ -125,30 +125,6 @@ class Named {
   std::vector<bool> named_;  // by node
 };
 
-// What goes over a part to a later one would wait for stages that wait for it, where a micro-batch is on its stage several times.
-void check_neighbours(const Graph& model, const PlacementRequest& request, const Parallelism& p) {
-  constexpr int open = -1;
-  std::vector<int> made(model.values.size(), open);  // by value: its part; a weight's is where it is first read
-  for (const ValueId in : model.inputs) made[at(in.index)] = 0;
-  for (const Node& node : model.nodes) {
-    const auto it = node.origin.empty() ? request.nodes.end() : request.nodes.find(node.origin.front());
-    int last = open;
-    for (const ValueId in : node.inputs) {
-      if (!in.present()) continue;
-      if (made[at(in.index)] == open && model[in].trainable && it != request.nodes.end()) made[at(in.index)] = it->second;
-      if (made[at(in.index)] == open) continue;
-      last = std::max(last, made[at(in.index)]);
-      if (it != request.nodes.end() && it->second > made[at(in.index)] + 1)
-        fail(ExitCode::usage, option("schedule"), ' ', to_string(p.schedule), ": '", model[in].name, "' of part ", made[at(in.index)],
-             " is read by '", name_for_people(node), "' of part ", it->second, ": expected values to go to the next part only, or ",
-             option("schedule"), ' ', name_of(ScheduleKind::one_f_one_b));
-    }
-    if (last != open && it != request.nodes.end()) last = it->second;
-    for (const ValueId out : node.outputs)
-      if (out.present()) made[at(out.index)] = last;
-  }
-}
-
 }  // namespace
 
 std::string value_backwards(const Graph& model, const std::map<std::string, int, std::less<>>& groups) {
@@ -199,7 +175,6 @@ void place_by_stages(PlacementRequest& request, const Graph& model, const Compil
       int& group = request.nodes.emplace(name, groups[n]).first->second;
       group = std::max(group, groups[n]);
     }
-  if (p.schedule.chunks > 1 && p.micro_batches > 1) check_neighbours(model, request, p);
   if (const std::string wrong = value_backwards(model, request.nodes); !wrong.empty()) fail(ExitCode::usage, option("stage"), ": ", wrong);
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "planner/plan/format.h"
+#include "planner/plan/issue_order.h"
 
 namespace tandem {
 namespace {
@@ -90,24 +91,14 @@ class Expansion {
   Expansion(const Plan& to, const DeviceProgram& from, const IdVector<ExchangeId, ExchangeId>& exchange_of)
       : plan_(to), from_(from), exchange_of_(exchange_of) {}
 
-  DeviceProgram run(std::vector<StepId>& step_of, std::vector<int>& slot_of) {
+  DeviceProgram run(const std::vector<Issue>& order, std::vector<StepId>& step_of, std::vector<int>& slot_of) {
     to_ = from_;
     to_.steps.clear();
     to_.buffers.clear();
     to_.schedule.clear();
-    for (int s = 0; s < std::ssize(from_.steps); ++s) {
-      const Step& step = from_.steps[at(s)];
-      steps_of_.try_emplace({step.phase, step.chunk}, s, s).first->second.second = s + 1;
-    }
     find_kept();
-    find_slots();
-    issue({.phase = Phase::prepare}, all);
-    for (std::size_t e = 0; e < from_.schedule.size(); ++e) {
-      if (e == 0 || !may_receive_before(e - 1)) issue(from_.schedule[e], receives);
-      if (may_receive_before(e)) issue(from_.schedule[e + 1], receives);
-      issue(from_.schedule[e], others);
-    }
-    issue({.phase = Phase::update}, all);
+    for (const ScheduleEntry& e : from_.schedule) slots_[{e.chunk, e.micro_batch}] = e.slot;
+    for (const Issue& i : order) issue(i.step, i.entry < 0 ? ScheduleEntry{} : from_.schedule[at(i.entry)]);
     find_lives();
     step_of = std::move(step_of_);
     slot_of = std::move(slot_of_);
@@ -115,23 +106,8 @@ class Expansion {
   }
 
  private:
-  BufferId root(BufferId id) const {
-    while (from_.buffers[id].alias.present()) id = from_.buffers[id].alias;
-    return id;
-  }
-
-  // A value that several chunks use lies with the first of them, whose slot is free last.
-  void find_slots() {
-    chunk_of_.assign(from_.buffers.size(), -1);
-    for (const Step& s : from_.steps)
-      for (const auto* list : {&s.inputs, &s.outputs})
-        for (const BufferId id : *list)
-          if (int* const chunk = id.present() ? &chunk_of_[root(id)] : nullptr; chunk && is_of_micro_batch(s.phase))
-            *chunk = *chunk < 0 ? s.chunk : std::min(*chunk, s.chunk);
-    for (const ScheduleEntry& e : from_.schedule) slots_[{e.chunk, e.micro_batch}] = e.slot;
-  }
   int slot_of(BufferId id, const ScheduleEntry& entry) const {
-    const auto known = slots_.find({chunk_of_[root(id)], entry.micro_batch});
+    const auto known = slots_.find({chunk_of_[id], entry.micro_batch});
     return known == slots_.end() ? entry.slot : known->second;
   }
 
@@ -143,41 +119,35 @@ class Expansion {
       if (is_of_micro_batch(s.phase)) continue;
       for (const auto* list : {&s.inputs, &s.outputs})
         for (const BufferId id : *list)
-          if (id.present()) kept_[root(id)] = true;
+          if (id.present()) kept_[roots_[id]] = true;
     }
   }
 
-  // What the entry behind this one receives may come while this one computes, where its slot is free by then.
-  bool may_receive_before(std::size_t e) const {
-    if (e + 1 >= from_.schedule.size()) return false;
-    const ScheduleEntry &entry = from_.schedule[e], &next = from_.schedule[e + 1];
-    return next.phase != Phase::forward || entry.slot != next.slot || entry.micro_batch == next.micro_batch;
+  void issue(StepId id, const ScheduleEntry& entry) {
+    Step s = from_.steps[id];
+    s.micro_batch = entry.micro_batch;
+    for (auto* list : {&s.inputs, &s.outputs})
+      for (BufferId& b : *list) b = buffer(b, entry);
+    s.workspace = buffer(s.workspace, entry);
+    if (auto* exchange = s.as<ExchangeStep>()) exchange->exchange.index = exchange_of_[exchange->exchange].index + entry.micro_batch;
+    hazards_.order(to_, static_cast<int>(to_.steps.size()), s);
+    to_.steps.push_back(std::move(s));
+    step_of_.push_back(id);
+    slot_of_.push_back(place_of(id, to_.steps.back()));
   }
 
-  enum Which { all, receives, others };
-  void issue(const ScheduleEntry& entry, Which which) {
-    const auto own = steps_of_.find({entry.phase, entry.chunk});
-    if (own == steps_of_.end()) return;
-    for (auto it = from_.steps.begin() + own->second.first; it != from_.steps.begin() + own->second.second; ++it) {
-      const bool receive = it->stream == receive_forward_stream || it->stream == receive_backward_stream;
-      if (which != all && receive != (which == receives)) continue;
-      Step s = *it;
-      s.micro_batch = entry.micro_batch;
-      for (auto* list : {&s.inputs, &s.outputs})
-        for (BufferId& id : *list) id = buffer(id, entry);
-      s.workspace = buffer(s.workspace, entry);
-      if (auto* exchange = s.as<ExchangeStep>())
-        exchange->exchange.index = exchange_of_[exchange->exchange].index + entry.micro_batch;
-      hazards_.order(to_, static_cast<int>(to_.steps.size()), s);
-      to_.steps.push_back(std::move(s));
-      step_of_.push_back({static_cast<int>(it - from_.steps.begin())});
-      slot_of_.push_back(entry.slot);
-    }
+  // Which of the places that a step's operands have in turn: by the slot, and those of other chunks whose values it reads.
+  int place_of(StepId id, const Step& step) {
+    std::vector<std::int64_t> offsets{step.workspace.present() ? to_.buffers[step.workspace].offset : -1};
+    for (const auto* list : {&step.inputs, &step.outputs})
+      for (const BufferId b : *list) offsets.push_back(b.present() ? to_.buffers[b].offset : -1);
+    const auto known = places_.emplace(std::pair(id, std::move(offsets)), static_cast<int>(places_.size()));
+    return known.first->second;
   }
 
   BufferId buffer(BufferId id, const ScheduleEntry& entry) {
     if (!id.present()) return id;
-    const int owner = kept_[root(id)] ? -1 : entry.micro_batch;
+    const int owner = kept_[roots_[id]] ? -1 : entry.micro_batch;
     const auto [it, fresh] = buffers_.try_emplace({owner, id}, BufferId{});
     if (!fresh) return it->second;
     Buffer b = from_.buffers[id];
@@ -212,11 +182,12 @@ class Expansion {
   const IdVector<ExchangeId, ExchangeId>& exchange_of_;
   DeviceProgram to_;
   Hazards hazards_{plan_};
-  std::map<std::pair<Phase, int>, std::pair<int, int>> steps_of_;  // where the steps of a phase and chunk begin and end
   IdVector<BufferId, bool> kept_;                            // by root
-  IdVector<BufferId, int> chunk_of_;                         // by root: the first that uses it; -1: none
+  const IdVector<BufferId, BufferId> roots_ = roots_of(from_);
+  const IdVector<BufferId, int> chunk_of_ = chunks_of(from_);
   std::map<std::pair<int, int>, int> slots_;                 // by chunk and micro-batch
   std::map<std::pair<int, BufferId>, BufferId> buffers_;     // by micro-batch, -1: of all
+  std::map<std::pair<StepId, std::vector<std::int64_t>>, int> places_;
   std::vector<StepId> step_of_;
   std::vector<int> slot_of_;
 };
@@ -249,12 +220,13 @@ bool has_schedule(const Plan& plan) {
 ExpandedPlan expanded(const Plan& plan) {
   ExpandedPlan to{.plan = plan, .step_of = {}, .slot_of = {}};
   const IdVector<ExchangeId, ExchangeId> exchange_of = add_exchanges(plan, to.plan);
+  const IdVector<ProgramId, std::vector<Issue>> orders = has_schedule(plan) ? issue_order(plan) : IdVector<ProgramId, std::vector<Issue>>();
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
     const DeviceProgram& program = plan.programs[p];
     std::vector<StepId> step_of;
     std::vector<int> slot_of(program.steps.size(), 0);
     if (!program.schedule.empty()) {
-      to.plan.programs[p] = Expansion(to.plan, program, exchange_of).run(step_of, slot_of);
+      to.plan.programs[p] = Expansion(to.plan, program, exchange_of).run(orders[p], step_of, slot_of);
     } else {
       for (int s = 0; s < std::ssize(program.steps); ++s) step_of.push_back({s});
       for (Step& s : to.plan.programs[p].steps)

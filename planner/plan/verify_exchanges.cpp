@@ -1,7 +1,6 @@
 // What passes between devices: every member of an exchange enters it once, with operands that fit the others', and no devices
 // wait for each other.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -24,17 +23,6 @@ class ExchangeVerifier {
   }
 
  private:
-  // Streams that enter exchanges in one order: those of the first lane share communicators; what stages send has streams of its own.
-  static constexpr std::size_t lanes = plan_streams - send_forward_stream + 1;
-  template <class T>
-  using Lanes = std::array<T, lanes>;
-  static std::size_t lane_of(const Step& step) { return at(std::max(0, step.stream - send_forward_stream + 1)); }
-  using Reached = Lanes<std::size_t>;  // how many exchanges of each lane have ended
-  struct Turn {
-    ExchangeId exchange;
-    Reached needed;  // before it is entered
-  };
-
   // One of those that exchange, and what it does.
   struct Member {
     int device;
@@ -75,26 +63,16 @@ class ExchangeVerifier {
     bool right = true;
     for (ProgramId p{0}; p.index < std::ssize(plan_.programs); ++p.index) {
       const DeviceProgram& program = plan_.programs[p];
-      Reached reached{};  // by the compute stream
       for (StepId s{0}; s.index < std::ssize(program.steps); ++s.index) {
-        const Step& step = program.steps[s];
-        Reached needed = reached;
-        for (const StepId w : step.waits)
-          if (const auto* before = program.steps[w].as<ExchangeStep>()) {
-            const Entry& entry = entered_[p].at(before->exchange);
-            needed[entry.lane] = std::max(needed[entry.lane], entry.turn + 1);
-          }
-        if (step.stream == compute_stream) reached = needed;
-        const auto* exchange = step.as<ExchangeStep>();
+        const auto* exchange = program.steps[s].as<ExchangeStep>();
         if (!exchange) continue;
-        const std::size_t lane = lane_of(step);
-        const auto [entered, first] = entered_[p].emplace(exchange->exchange, Entry{s, lane, issued_[p][lane].size()});
+        const auto [entered, first] = entered_[p].emplace(exchange->exchange, Entry{s, issued_[p].size()});
         if (!first) {
           breaches_.add(names_of(plan_, p), ": ", tandem::name_of_step(plan_, program, s), " enters ", name(exchange->exchange),
                         " again, after step ", entered->second.step.index);
           right = false;
         }
-        issued_[p][lane].push_back({exchange->exchange, needed});
+        issued_[p].push_back(exchange->exchange);
       }
     }
     for (ExchangeId e{0}; e.index < count(); ++e.index)
@@ -195,72 +173,50 @@ class ExchangeVerifier {
     return o.layout.tag()[0] - 'a';
   }
 
-  // Each device enters the exchanges of a lane in the order in which it issues them, and waits there for the others: one of the orders
-  // that its streams allow. A thread may issue them that computes itself, so that each comes behind all that was computed before it. Where
-  // all come through so, they do in every other order.
+  // Each device enters its exchanges in the order in which it issues them, one behind the other, and waits there for the others, as if it
+  // did one thing at a time. Where all come through so, they do where some of these go on beside each other.
   void replay() {
-    std::vector<Lanes<std::size_t>> next(plan_.devices.size());
-    std::vector<Lanes<bool>> waits(plan_.devices.size());  // in the exchange at hand
-    IdVector<ExchangeId, std::vector<std::size_t>> came;   // by row
+    std::vector<std::size_t> next(plan_.devices.size());
+    std::vector<bool> waits(plan_.devices.size());        // in the exchange at hand
+    IdVector<ExchangeId, std::vector<std::size_t>> came;  // by row
     for (const Exchange& x : plan_.exchanges) came.emplace_back(at(x.rows));
-    const std::vector<Lanes<std::vector<std::size_t>>> rows = rows_by_turn();
-    const auto row = [&](int d, std::size_t lane) { return rows[at(d)][lane][next[at(d)][lane]]; };
-    const auto head = [&](int d, std::size_t lane) -> const Turn* {
-      const std::vector<Turn>& list = issued_[program_of(d)][lane];
-      return next[at(d)][lane] < list.size() ? &list[next[at(d)][lane]] : nullptr;
-    };
-    // The lane in which something comes before it; its own where nothing does.
-    const auto held_by = [&](int d, const Turn& turn, std::size_t own) {
-      for (std::size_t lane = 0; lane < lanes; ++lane)
-        if (next[at(d)][lane] < turn.needed[lane]) return lane;
-      return own;
-    };
+    const std::vector<std::vector<std::size_t>> rows = rows_by_turn();
+    const auto head = [&](int d) { return issued_[program_of(d)][next[at(d)]]; };
+    const auto row = [&](int d) { return rows[at(d)][next[at(d)]]; };
     std::vector<int> going(next.size());
     std::iota(going.begin(), going.end(), 0);
     while (!going.empty()) {
       const int d = going.back();
       going.pop_back();
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const Turn* const turn = head(d, lane);
-        if (!turn || waits[at(d)][lane] || held_by(d, *turn, lane) != lane) continue;
-        const ExchangeId e = turn->exchange;
-        const std::size_t r = row(d, lane);
-        waits[at(d)][lane] = true;
-        if (++came[e][r] < plan_.exchanges[e].row_length()) continue;
-        for (const int member : plan_.exchanges[e].row(r)) {
-          const std::size_t there = entered_[program_of(member)].at(e).lane;
-          ++next[at(member)][there];
-          waits[at(member)][there] = false;
-          going.push_back(member);
-        }
+      if (waits[at(d)] || next[at(d)] == issued_[program_of(d)].size()) continue;
+      const ExchangeId e = head(d);
+      const std::size_t r = row(d);
+      waits[at(d)] = true;
+      if (++came[e][r] < plan_.exchanges[e].row_length()) continue;
+      for (const int member : plan_.exchanges[e].row(r)) {
+        ++next[at(member)];
+        waits[at(member)] = false;
+        going.push_back(member);
       }
     }
-    for (int d = 0; d < std::ssize(next); ++d)
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        if (!waits[at(d)][lane]) continue;
-        const ExchangeId e = head(d, lane)->exchange;
-        std::string others;
-        for (const int member : plan_.exchanges[e].row(row(d, lane))) {
-          std::size_t there = entered_[program_of(member)].at(e).lane;
-          if (waits[at(member)][there] && head(member, there)->exchange == e) continue;
-          if (!waits[at(member)][there]) there = held_by(member, *head(member, there), there);
-          others += concat(others.empty() ? "" : ", ", name_of_device(member), ", which waits in ", name(head(member, there)->exchange));
-        }
-        breaches_.add(name_of_device(d), ": ", name_of_step(d, step_of(e, d)), " waits in ", name(e), " for ", others);
-      }
+    for (int d = 0; d < std::ssize(next); ++d) {
+      if (!waits[at(d)]) continue;
+      const ExchangeId e = head(d);
+      std::string others;
+      for (const int member : plan_.exchanges[e].row(row(d)))
+        if (head(member) != e)
+          others += concat(others.empty() ? "" : ", ", name_of_device(member), ", which waits in ", name(head(member)));
+      breaches_.add(name_of_device(d), ": ", name_of_step(d, step_of(e, d)), " waits in ", name(e), " for ", others);
+    }
   }
 
-  // In which row of the exchange a device stands, by device, lane and turn.
-  std::vector<Lanes<std::vector<std::size_t>>> rows_by_turn() const {
-    std::vector<Lanes<std::vector<std::size_t>>> rows(plan_.devices.size());
-    for (std::size_t d = 0; d < rows.size(); ++d)
-      for (std::size_t lane = 0; lane < lanes; ++lane) rows[d][lane].resize(issued_[plan_.devices[d].program][lane].size());
+  // In which row of the exchange a device stands, by device and turn.
+  std::vector<std::vector<std::size_t>> rows_by_turn() const {
+    std::vector<std::vector<std::size_t>> rows;
+    for (const PlanDevice& d : plan_.devices) rows.emplace_back(issued_[d.program].size());
     for (ExchangeId e{0}; e.index < count(); ++e.index)
       for (std::size_t r = 0; r < at(plan_.exchanges[e].rows); ++r)
-        for (const int d : plan_.exchanges[e].row(r)) {
-          const Entry& entry = entered_[program_of(d)].at(e);
-          rows[at(d)][entry.lane][entry.turn] = r;
-        }
+        for (const int d : plan_.exchanges[e].row(r)) rows[at(d)][entered_[program_of(d)].at(e).turn] = r;
     return rows;
   }
 
@@ -268,10 +224,10 @@ class ExchangeVerifier {
   Breaches& breaches_;
   struct Entry {
     StepId step;
-    std::size_t lane, turn;  // among the exchanges that the program enters there
+    std::size_t turn;  // among the exchanges that the program enters
   };
   IdVector<ProgramId, std::map<ExchangeId, Entry>> entered_;
-  IdVector<ProgramId, Lanes<std::vector<Turn>>> issued_;  // in the order of the program's steps
+  IdVector<ProgramId, std::vector<ExchangeId>> issued_;  // in the order of the program's steps
 };
 
 }  // namespace

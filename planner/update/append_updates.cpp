@@ -125,8 +125,8 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   if (loss_scaling_of(o)) {
     scale_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, given, PartsMeasure::finite, transfers)));
     // A step that does not count leaves the running statistics, too.
-    for (Node& node : graph.nodes)  // with micro-batches they follow each, before it is known
-      if (node.op->keeps_statistic && o.parallel.micro_batches == 1) node.inputs.push_back(scalars.of(node.inputs[0]));
+    for (Node& node : graph.nodes)
+      if (node.op->keeps_statistic) node.inputs.push_back(scalars.of(node.inputs[0]));
   }
   if (o.optimizer.clip_norm > 0) {
     std::vector<std::vector<ValueId>> seen = with_sums(whole_or_measured(graph, own, given, PartsMeasure::norm, transfers));

@@ -153,8 +153,18 @@ void write_plans(const fs::path& out, const std::string& name, const std::string
   options.plan.parallel = {};
   options.plan.devices = parse_devices("cpu:0-3");  // which share a program
   plan("-four");
-  options.plan.parallel = parse_parallelism("data=2,zero=1");
   options.plan.devices.resize(2);
+  for (const char* const schedule : {"gpipe", "1f1b", "zb-h1", "interleaved=2"}) {
+    options.plan.parallel = parse_parallelism("pipeline=2");
+    options.plan.parallel.micro_batches = 4;
+    options.plan.parallel.schedule = parse_pipeline_schedule(schedule);
+    try {
+      plan(schedule);
+    } catch (const Error& e) {  // of a model that cannot be cut into so many parts
+      if (e.code() != ExitCode::usage) throw;
+    }
+  }
+  options.plan.parallel = parse_parallelism("data=2,zero=1");
   options.plan.optimizer.clip_norm = 1;
   plan("-norm");
   options.plan.parallel = {};

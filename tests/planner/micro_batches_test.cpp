@@ -115,6 +115,28 @@ TEST(MicroBatches, GoThroughStages) {
   }
 }
 
+// In 16 bits, with a scaled loss, too, and where products are rounded to 8: stages have the bits of one device.
+TEST(MicroBatches, GoThroughStagesInOtherFormats) {
+  for (const auto& [precision, scale] : {std::pair{Precision::bf16, 0.0}, {Precision::bf16, 1024.0}, {Precision::fp8, 0.0}}) {
+    if (!cpu_backend().declines(precision).empty()) continue;
+    SCOPED_TRACE(concat(name_of(precision), ", loss times ", scale));
+    const auto in_format = [&](CompileOptions o) {
+      o.precision = precision;
+      if (scale > 0) o.loss.scaling = LossScaling{.start = scale};
+      return o;
+    };
+    const Trained whole = train(deep, in_format(options_for(8, {1})), 4, 0.05), alone = train(deep, in_format(in_parts(4)), 4, 0.05);
+    for (std::size_t s = 0; s < whole.losses.size(); ++s) EXPECT_NEAR(alone.losses[s], whole.losses[s], 0.03 * whole.losses[0]);
+    if (precision == Precision::fp8) continue;  // stages do not agree on scales
+    for (const char* const schedule : {"1f1b", "zb-h1"})
+      EXPECT_EQ(train(deep, in_format(in_stages(2, 4, schedule)), 4, 0.05).losses, alone.losses) << schedule;
+  }
+  if (!cpu_backend().declines(Precision::fp8).empty()) return;
+  CompileOptions o = in_stages(2, 4);
+  o.precision = Precision::fp8;
+  expect_refused(deep, o, "fp8");
+}
+
 // By 1F1B as many as there are stages from here to the last, however many go through; by ZB-H1 as many as there are stages.
 TEST(MicroBatches, AreHeldByAStageUntilTheyAreBack) {
   const Plan plan = plan_of(deep, in_stages(3, 8)), split = plan_of(deep, in_stages(3, 8, "zb-h1"));
@@ -125,35 +147,36 @@ TEST(MicroBatches, AreHeldByAStageUntilTheyAreBack) {
   EXPECT_NE(text_of_plan(split, false).find("8 of 1 samples, by zb-h1; bubble"), std::string::npos) << text_of_plan(split, false);
 }
 
-// A group in which a send holds back what is queued behind it.
-class WaitingGroup final : public CollectiveGroup {
+// A CPU whose streams are all one: what a device computes and exchanges is done one behind the other, in the order in which it is issued.
+class OneAtATime final : public AskedCpu {
  public:
-  explicit WaitingGroup(const GroupSpec& spec) : group_(cpu_backend().create_group(spec)) {}
-  bool sends_wait() const override { return true; }
-  void connect(std::span<const ExchangeSpec> exchanges) override { group_->connect(exchanges); }
-  std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override { return group_->make(spec, rank); }
-  void abort(const std::string& reason) override { group_->abort(reason); }
+  std::unique_ptr<Device> open(int index, const KernelOptions& options) const override {
+    class Serial final : public Device {
+     public:
+      explicit Serial(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+      void activate() override { device_->activate(); }
+      std::byte* allocate(std::int64_t bytes) override { return device_->allocate(bytes); }
+      std::byte* allocate_host(std::int64_t bytes) override { return device_->allocate_host(bytes); }
+      std::unique_ptr<Stream> create_stream(int) override { return device_->create_stream(compute_stream); }
+      std::unique_ptr<Event> create_event() override { return device_->create_event(); }
 
- private:
-  std::unique_ptr<CollectiveGroup> group_;
-};
-class WaitingCpu final : public AskedCpu {
- public:
-  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return std::make_unique<WaitingGroup>(spec); }
-};
-
-TEST(MicroBatches, GoOneWayAtATimeWhereSendsWait) {
-  const WaitingCpu cpu;
-  EXPECT_EQ(train_on(cpu, deep, in_stages(2, 4, "gpipe"), 2, 0.1).losses, train(deep, in_parts(4), 2, 0.1).losses);
-  for (const char* const schedule : {"1f1b", "zb-h1"}) {
-    try {
-      train_on(cpu, deep, in_stages(2, 4, schedule), 1, 0.1);
-      ADD_FAILURE() << schedule;
-    } catch (const Error& e) {
-      EXPECT_EQ(e.code(), ExitCode::usage);
-      EXPECT_NE(std::string(e.what()).find("expected gpipe"), std::string::npos) << e.what();
-    }
+     private:
+      std::unique_ptr<Device> device_;
+    };
+    return std::make_unique<Serial>(AskedCpu::open(index, options));
   }
+  std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override { return cpu_backend().create_group(spec); }
+};
+
+TEST(MicroBatches, GoThroughStagesThatDoOneThingAtATime) {
+  const OneAtATime cpu;
+  const Trained alone = train(deep, in_parts(8), 2, 0.1);
+  for (const int stages : {2, 3, 4})
+    for (const char* const schedule : {"gpipe", "1f1b", "zb-h1", "interleaved=2"}) {
+      if (stages != 2 && schedule == std::string_view("interleaved=2")) continue;  // the model has four parts
+      SCOPED_TRACE(concat(stages, " stages by ", schedule));
+      EXPECT_EQ(train_on(cpu, deep, in_stages(stages, 8, schedule), 2, 0.1).losses, alone.losses);
+    }
 }
 
 // Where a forward pass takes one second on each stage and a backward pass two, one of them for weights, and the first step of a phase takes
@@ -206,6 +229,30 @@ TEST(MicroBatches, SchedulesAreVerified) {
   expect_broken(plan, [](DeviceProgram& p) { std::swap(p.schedule[1], p.schedule[2]); }, "share memory and both live");
   expect_broken(plan, [](DeviceProgram& p) { p.schedule.clear(); p.slots = 0; p.slot_bytes = 0; }, "has no schedule for 4 micro-batches");
   expect_broken(plan, [](DeviceProgram& p) { p.steps.back().phase = Phase::forward; }, "stand behind those of");
+}
+
+// One micro-batch after the other, through all phases of all chunks.
+void one_by_one(DeviceProgram& p, bool last_first) {
+  std::ranges::stable_sort(p.schedule, {}, [&](const ScheduleEntry& e) {
+    return std::tuple(last_first ? -e.micro_batch : e.micro_batch, e.phase, e.phase == Phase::forward ? e.chunk : -e.chunk);
+  });
+}
+
+TEST(MicroBatches, SchedulesOfEveryKindAreVerified) {
+  for (const char* const schedule : {"gpipe", "1f1b", "zb-h1", "interleaved=2"}) {
+    SCOPED_TRACE(schedule);
+    const Plan plan = plan_of(deep, in_stages(2, 4, schedule));
+    ASSERT_EQ(plan.devices[1].program.index, 1);
+    expect_broken(plan, [](DeviceProgram& p) { for (ScheduleEntry& e : p.schedule) e.slot = 0; }, "share memory and both live");
+    expect_broken(plan, [](DeviceProgram& p) { p.schedule.pop_back(); }, "3 of 4 micro-batches go through phase");
+    expect_broken(plan, [](DeviceProgram& p) { p.schedule.push_back(p.schedule.back()); }, "goes from phase");
+    Plan in_turn = plan, circle = plan;
+    for (DeviceProgram& p : in_turn.programs) one_by_one(p, false);
+    EXPECT_NO_THROW(verify(in_turn));
+    one_by_one(circle.programs[0], false);
+    one_by_one(circle.programs[1], true);
+    expect_broken(circle, [](DeviceProgram&) {}, "waits in exchange");
+  }
 }
 
 }  // namespace

@@ -73,10 +73,18 @@ Parts by_hand() {
 
 TEST(SeveralLosses, AddUpByTheirWeights) {
   const Parts want = by_hand();
-  for (const char* devices : {"cpu", "cpu:0-2"}) {
-    SCOPED_TRACE(devices);
+  struct Way {
+    const char* devices;
+    std::int64_t stages = 1, micro_batches = 1;
+  };
+  std::vector<NamedTensor> first;
+  for (const auto& [devices, stages, micro_batches] :
+       {Way{"cpu"}, Way{"cpu:0-2"}, Way{"cpu", 1, 2}, Way{"cpu:0-1", 2}, Way{"cpu:0-1", 2, 4}, Way{"cpu:0-2", 3, 2}}) {
+    SCOPED_TRACE(concat(devices, ", ", stages, " stages, ", micro_batches, " micro-batches"));
     Model model(ModelFile::parse(heads(), {}));
     ModelOptions o = options("a=mse*0.3,b=cross-entropy", devices);
+    o.plan.parallel.pipeline = stages;
+    o.plan.parallel.micro_batches = micro_batches;
     const MemoryDataset data = both();
     model.source().fit_labels(o, data);
     model.compile(o, backends);
@@ -95,6 +103,10 @@ TEST(SeveralLosses, AddUpByTheirWeights) {
     const History h = model.fit(data, {.learning_rate = 0, .validation = &data});
     EXPECT_NEAR(h.epochs[0].metrics.at("a_loss"), want.a, 1e-6);
     EXPECT_NEAR(h.epochs[0].metrics.at("val_b_loss"), want.b, 1e-6);
+    const std::vector<NamedTensor> outputs = model.predict(data);
+    EXPECT_EQ(outputs.size(), 3U);
+    if (first.empty()) first = outputs;
+    for (std::size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(outputs[i].tensor.to_doubles(), first[i].tensor.to_doubles());
   }
 }
 

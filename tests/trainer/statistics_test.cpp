@@ -16,10 +16,10 @@ using test::filled_tensor, test::float_tensor, test::node;
 const Backend* const backends[] = {&cpu_backend()};
 
 // Of 2 channels: normalization, then a product of 8 by 3.
-std::string normalized() {
+std::string normalized(float scale = 1) {
   test::Model m;
   m.input("x", "N,2,2,2").output("y");
-  for (const char* part : {"bn.scale", "bn.var"}) m.add(filled_tensor(part, {2}, 1));
+  m.add(float_tensor("bn.scale", {2}, {scale, scale})).add(filled_tensor("bn.var", {2}, 1));
   for (const char* part : {"bn.bias", "bn.mean"}) m.add(filled_tensor(part, {2}, 0));
   std::vector<float> w(24);
   for (std::size_t i = 0; i < w.size(); ++i) w[i] = 0.1F * static_cast<float>(i % 7) - 0.3F;
@@ -65,6 +65,7 @@ struct Row {
   const char* devices;
   std::int64_t batch, accumulate;
   Averaging averaging;
+  std::int64_t micro_batches = 1;
 };
 class Statistics : public testing::TestWithParam<Row> {};
 
@@ -75,6 +76,7 @@ TEST_P(Statistics, AreAveragedAsTheWeightsAre) {
   o.plan.optimizer.average = true;
   o.plan.optimizer.accumulate = row.accumulate > 1;
   o.plan.synchronize_batch_norm = true;
+  o.plan.parallel.micro_batches = row.micro_batches;
   Model model(ModelFile::parse(normalized(), {}));
   model.compile(o, backends);
   const std::int64_t per_epoch = 24 / (row.batch * row.accumulate);
@@ -100,8 +102,73 @@ TEST_P(Statistics, AreAveragedAsTheWeightsAre) {
 
 INSTANTIATE_TEST_SUITE_P(Averages, Statistics,
                          testing::Values(Row{"moving", "cpu:0", 6, 1, {.ema = 0.75}}, Row{"of_two_devices", "cpu:0-1", 6, 1, {.ema = 0.75}},
-                                         Row{"of_steps_of_two_batches", "cpu:0", 6, 2, {.ema = 0.5}}, Row{"of_epochs", "cpu:0", 6, 1, {.swa = true}}),
+                                         Row{"of_steps_of_two_batches", "cpu:0", 6, 2, {.ema = 0.5}}, Row{"of_epochs", "cpu:0", 6, 1, {.swa = true}},
+                                         Row{"of_micro_batches", "cpu:0", 6, 1, {.ema = 0.75}, 3}),
                          [](const auto& info) { return info.param.name; });
+
+// A step moves them as its micro-batches do one behind the other, on one device and where replicas take the mean of theirs.
+TEST(MicroBatches, MoveStatisticsOnceAStep) {
+  constexpr int rows = 24, parts = 4, devices = 2, own = rows / parts / devices, plane = 4;
+  for (const bool replicas : {false, true}) {
+    ModelOptions o = options(rows, replicas ? "cpu:0-1" : "cpu:0");
+    o.plan.parallel.micro_batches = parts;
+    Model model(ModelFile::parse(normalized(), {}));
+    model.compile(o, backends);
+    FitOptions fit{.epochs = 1, .learning_rate = 0, .shuffle = false};
+    const MemoryDataset set = data();
+    model.fit(set, fit);
+    const auto x = [](int i) { return static_cast<double>(1.5F + 2 * std::sin(static_cast<float>(i * i % 97))); };
+    for (int channel = 0; channel < 2; ++channel) {
+      double mean = 0, variance = 1;
+      for (int part = 0; part < parts; ++part) {
+        double means = 0, variances = 0;
+        const int groups = replicas ? devices : 1, each = replicas ? own : devices * own;
+        for (int g = 0; g < groups; ++g) {
+          double sum = 0, squares = 0;
+          for (int r = 0; r < each; ++r)
+            for (int p = 0; p < plane; ++p) {
+              const double v = x(((part * groups + g) * each + r) * 2 * plane + channel * plane + p);
+              sum += v;
+              squares += v * v;
+            }
+          const double n = each * plane, m = sum / n;
+          means += m / groups;
+          variances += (squares / n - m * m) / groups;
+        }
+        mean = 0.9 * mean + 0.1 * means;
+        variance = 0.9 * variance + 0.1 * variances;
+      }
+      EXPECT_NEAR(values_of(model).at("bn.mean")[static_cast<std::size_t>(channel)], mean, 1e-5);
+      EXPECT_NEAR(values_of(model).at("bn.var")[static_cast<std::size_t>(channel)], variance, 1e-5);
+    }
+  }
+}
+
+// A step whose gradients are not finite leaves them as they were, with micro-batches, too, and over stages.
+TEST(MicroBatches, OfASkippedStepMoveNothing) {
+  struct Way {
+    std::int64_t parts, stages;
+  };
+  for (const auto& [parts, stages] : {Way{1, 1}, Way{4, 1}, Way{4, 2}}) {
+    SCOPED_TRACE(concat(parts, " micro-batches, ", stages, " stages"));
+    ModelOptions o = options(24, stages > 1 ? "cpu:0-1" : "cpu:0");
+    o.plan.precision = Precision::bf16;
+    o.plan.loss.scaling = LossScaling{.start = 1e38};
+    o.plan.parallel.micro_batches = parts;
+    o.plan.parallel.pipeline = stages;
+    Model model(ModelFile::parse(normalized(1e3F), {}));
+    model.compile(o, backends);
+    const Values before = values_of(model);
+    double scale = 0;
+    FitOptions fit{.epochs = 1, .learning_rate = 0.05, .shuffle = false};
+    fit.callbacks.on_step = [&](const StepReport& r) { scale = r.loss_scale; };
+    for (const double wanted : {1e38, 5e37}) {
+      model.fit(data(), fit);
+      EXPECT_NEAR(scale, wanted, 1e33);
+      EXPECT_EQ(values_of(model), before);
+    }
+  }
+}
 
 // fp16 trains on GPUs alone; bfloat16 with a scaled loss takes the same way.
 TEST(HalfPrecision, AccumulatesAScaledLossAsOneLargeBatch) {

@@ -118,7 +118,7 @@ Graph GraphFile::graph(const Graph& model, std::int64_t samples, const std::map<
 }
 
 ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& output,
-                          const std::string& prefix) const {
+                          const std::string& prefix, bool in_steps) const {
   const Graph part = graph(model, samples, dims);
   GraphBuilder b(model, prefix, {});
   const auto row_input = [&](const std::string& name, const TensorType& type, ValueRole role, const std::string& of = {}) {
@@ -130,6 +130,13 @@ ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std
     if (b.type(v).dtype != type.dtype) v = b.emit("Cast", {v}, {{"to", static_cast<std::int64_t>(type.dtype)}});
     return b.reshape(v, type.shape);
   };
+  const bool one_number = !part[part.outputs[0]].batch.present();
+  const auto weights = [&] {
+    const ValueId given = row_input("sample_weights", {DType::float32, Shape{samples}}, ValueRole::sample_weight);
+    if (!in_steps || !one_number) return given;
+    const ValueId none = b.emit("Equal", {b.reduce_sum(given, {0}, false), b.scalar(0, DType::float32)});
+    return b.add(given, as(none, {DType::float32, Shape{}}));
+  };
   std::map<std::string, ValueId> bound;
   DType dtype = DType::float32;
   for (const FileInput& input : inputs_) {
@@ -139,7 +146,7 @@ ValueId GraphFile::attach(Graph& model, std::int64_t samples, const std::map<std
     if (input.of == FileInput::Of::labels) {
       bound[input.name] = row_input(output.empty() ? "labels" : concat("labels/", output), type, ValueRole::label, output);
     } else if (input.of == FileInput::Of::weights) {
-      bound[input.name] = as(row_input("sample_weights", {DType::float32, Shape{samples}}, ValueRole::sample_weight), type);
+      bound[input.name] = as(weights(), type);
     } else {
       const ValueId value = *model.find(input.value);
       if (is_float(b.type(value).dtype)) dtype = b.type(value).dtype;

@@ -35,9 +35,10 @@ class GraphFile {
   // Fails (usage) where a value has another type than the input that it is for.
   Graph graph(const Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims) const;
   // Puts it behind the model, with inputs for labels (by this name) and weights of samples where it takes some. Gives its first output
-  // back.
+  // back. `in_steps`: the samples are a part of a step's. Where all of them weigh 0 the part has no share of the step's mean, and a file
+  // that gives one number is given weights of 1: it may divide by them.
   ValueId attach(Graph& model, std::int64_t samples, const std::map<std::string, std::int64_t>& dims, const std::string& labels,
-                 const std::string& prefix) const;
+                 const std::string& prefix, bool in_steps = false) const;
   // "my_loss.onnx: its input 'pred' is the model's 'y', 'target' the labels"
   std::string text() const;
 

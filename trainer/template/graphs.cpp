@@ -112,10 +112,11 @@ GraphSource ModelTemplate::graphs_with_losses(const ModelOptions& o) const {
   return [this, o, terms, plain = plain_graphs(o)](std::int64_t batch) {
     Graph graph = plain(batch);
     const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
+    const bool in_steps = o.plan.optimizer.accumulate || o.plan.parallel.micro_batches != 1;
     for (std::size_t i = 0; i < files.size(); ++i)
       if (files[i]) {
-        const ValueId loss =
-            files[i]->attach(graph, batch, o.dims, terms.size() > 1 ? terms[i].output : std::string(), concat(terms[i].file, '/'));
+        const std::string labels = terms.size() > 1 ? terms[i].output : std::string();
+        const ValueId loss = files[i]->attach(graph, batch, o.dims, labels, concat(terms[i].file, '/'), in_steps);
         graph[loss].role = ValueRole::file_loss;
         graph[loss].of = terms[i].output.empty() ? o.plan.loss.on : terms[i].output;
       }

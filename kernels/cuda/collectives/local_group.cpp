@@ -121,7 +121,6 @@ class LocalGroup final : public CollectiveGroup {
     return std::make_unique<LocalExchange>(*channel, static_cast<std::size_t>(self - spec.members.begin()));
   }
 
-  bool sends_wait() const override { return true; }
   void abort(const std::string& reason) override { meetings_.abort(reason); }
 
  private:

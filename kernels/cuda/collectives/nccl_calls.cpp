@@ -46,7 +46,6 @@ bool has_failed(ncclResult_t status) { return status != ncclSuccess && status !=
 }  // namespace
 
 bool uses_all(const ExchangeSpec& spec, int ranks) {
-  if (spec.stream(0) >= send_forward_stream) return false;
   bool all = std::ssize(spec.members) == ranks;
   for (int r = 0; all && r < ranks; ++r) all = spec.members[static_cast<std::size_t>(r)] == r;
   return all || spec.kind == ExchangeKind::send;

@@ -18,8 +18,7 @@ struct NcclCall {
 };
 
 // Whether an exchange uses the communicator of all ranks. Exchanges among some ranks have a communicator of their members, but for a send,
-// which any communicator can do. What stages send has communicators of its own, one each way: calls of one communicator wait for each
-// other.
+// which any communicator can do. Calls of one communicator run in the order in which they are queued, whatever their streams.
 bool uses_all(const ExchangeSpec& spec, int ranks);
 // The calls of member `self`. Equal parts are one collective call, unequal parts are a call each. Fails (communication) where sizes do not
 // add up, and for a sum of a type that is no floating-point type.

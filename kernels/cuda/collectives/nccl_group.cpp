@@ -58,6 +58,8 @@ NcclGroup::NcclGroup(const GroupSpec& spec)
       meetings_(spec.first_rank, static_cast<int>(spec.devices.size()), spec.timeout_seconds) {
   // In-switch sums (NVLS) differ in rounding from call to call. NCCL reads this before its first group.
   if (spec.deterministic) setenv("NCCL_NVLS_ENABLE", "0", 1);
+  // All devices queue what several communicators do in one order, and NCCL is to start it in that order (2.26 and later).
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].device = spec.devices[i];
   std::vector<int> all(static_cast<std::size_t>(all_ranks_));
   std::iota(all.begin(), all.end(), 0);

@@ -46,8 +46,6 @@ class NcclGroup final : public CollectiveGroup {
   std::unique_ptr<Kernel> make(const ExchangeSpec& spec, int rank) override;
   void abort(const std::string& reason) override { stop(reason, true); }
   // Several recorded ranks of one process could wait for each other: NCCL wants a process for each.
-  // A GPU may run its calls one behind the other, of whatever communicator and stream.
-  bool sends_wait() const override { return true; }
   bool captures() const override { return ranks_.size() == 1; }
   bool registers() const override { return true; }
   void meet(int channel, int rank) override { meetings_.meet(channel, rank); }

@@ -114,37 +114,6 @@ TEST(NcclGroup, RanksOfOneIdSumAndLeave) {
   }
 }
 
-// As by GPipe: all go forward, then all go back. A GPU may run its calls one behind the other, so that no other order is taken.
-TEST(NcclGroup, StagesSendEachWay) {
-  const auto sent = [](std::vector<int> members, int channel, std::vector<int> streams) {
-    ExchangeSpec spec{ExchangeKind::send, std::move(members), elements, DType::float32};
-    spec.channel = channel;
-    spec.streams = std::move(streams);
-    return spec;
-  };
-  const ExchangeSpec forward = sent({0, 1}, 0, {send_forward_stream, receive_forward_stream}),
-                     backward = sent({1, 0}, 1, {send_backward_stream, receive_backward_stream});
-  const auto failures = on_ranks(2, long_time, [&](World& world, CollectiveGroup& group) {
-    EXPECT_TRUE(group.sends_wait());
-    const int rank = world.rank();
-    group.connect(std::vector{forward, backward});
-    std::vector<float> given(elements, static_cast<float>(rank + 1)), got(elements);
-    CUstream_st streams[2] = {{.process = rank}, {.process = rank}};
-    std::byte* const memory[2] = {reinterpret_cast<std::byte*>(given.data()), reinterpret_cast<std::byte*>(got.data())};
-    const auto first = group.make(forward, rank), second = group.make(backward, rank);
-    (rank == 0 ? first : second)->bind({&memory[0], 1}, {}, nullptr);
-    (rank == 0 ? second : first)->bind({}, {&memory[1], 1}, nullptr);
-    group.begin_step(rank);
-    first->run({&streams[0]});
-    second->run({&streams[1]});
-    while (!nccl::ended(rank) && !(nccl::is_done(streams[0]) && nccl::is_done(streams[1]))) std::this_thread::yield();
-    group.end_step(rank);
-    EXPECT_EQ(got, std::vector<float>(elements, static_cast<float>(2 - rank)));
-    world.leave();
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2, ""));
-}
-
 struct Trouble {
   const char* name;
   bool recorded;  // the others' sums
