@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "base/cache_folder.h"
 #include "base/file.h"
@@ -85,6 +86,20 @@ WeightOptions weight_options(const Arguments& a) {
 
 namespace {
 
+// Batches that make one step are one batch, each in a micro-batch of its own or in several.
+void read_batch(const Arguments& a, bool trains, CompileOptions& plan) {
+  plan.batch = a[device_flags.batch_size];
+  std::int64_t& parts = plan.parallel.micro_batches = a[device_flags.micro_batches];
+  const std::int64_t batches = trains ? a[optimizer_flags.accumulate] : 1;
+  if (parts > 1 && parts % batches != 0)
+    fail(ExitCode::usage, "--micro-batches ", parts, " are those of a step, and --accumulate ", batches,
+         " makes it of as many batches: expected a multiple of ", batches);
+  parts = std::max(parts, batches);
+  if (plan.batch > std::numeric_limits<std::int64_t>::max() / batches)
+    fail(ExitCode::usage, "--batch-size ", plan.batch, ": ", batches, " batches of that size (--accumulate) are beyond 64 bits");
+  plan.batch *= batches;
+}
+
 // Who gives a number of replicas means the devices that have samples.
 void read_home(const std::string& device, CompileOptions& plan) {
   const auto replicas = static_cast<std::int64_t>(plan.devices.size());
@@ -100,10 +115,9 @@ int ranks_of(const Arguments& a, const World* world) {
 ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   ModelOptions o;
   o.plan.precision = a[device_flags.precision];
-  o.plan.batch = a[device_flags.batch_size];
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
   o.plan.parallel = a[device_flags.parallel];
-  o.plan.parallel.micro_batches = a[device_flags.micro_batches];
+  read_batch(a, trains, o.plan);
   o.plan.parallel.schedule = a[device_flags.schedule];
   o.plan.parallel.stages = a[device_flags.stage];
   o.plan.parallel.places = parse_place(a[device_flags.place], o.plan.devices, ranks);

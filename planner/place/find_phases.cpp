@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/operator.h"
+#include "graph/updates.h"
 
 namespace tandem {
 namespace {
@@ -54,7 +55,9 @@ class Phases {
       const auto is = [&](const IdVector<ValueId, bool>& values) {
         return std::ranges::any_of(node.outputs, [&](ValueId v) { return v.present() && values[v]; });
       };
-      if (node.phase == Phase::backward && (node.op->keeps_statistic || is(read_))) node.phase = Phase::forward;
+      // Running statistics, and their averages, follow what the forward pass has found.
+      const bool follows = node.op->keeps_statistic || find_update(node.op->name);
+      if (node.phase == Phase::backward && (follows || is(read_))) node.phase = Phase::forward;
       if (node.phase == Phase::prepare && !is(early) && !node.op->accumulates) node.phase = Phase::update;
       for (const ValueId in : node.inputs) {
         if (!in.present()) continue;

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --export average", 2, "", "--export average: no average is kept"},
                     Row{"train MODELS/mlp.onnx --data random --ema 1", 2, "", "--ema: a decay of 1"},
                     Row{"train MODELS/mlp.onnx --data random --ema 0.9 --swa", 2, "", "give one of them"},
-                    Row{"train MODELS/mlp.onnx --data random --accumulate 0", 2, "", "--accumulate: 0 batches a step"},
+                    Row{"train MODELS/mlp.onnx --data random --accumulate 0", 2, "", "--accumulate 0: expected 1 to 65536"},
                     Row{"train MODELS/mlp.onnx --data random --lr-schedule multistep", 2, "", "needs at=EPOCHS"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adam --momentum 0.9", 2, "", "--momentum: the optimizer adam has none"},
                     Row{"train MODELS/mlp.onnx --data random --optimizer adam --nesterov", 2, "", "--nesterov: the optimizer adam has none"},
