@@ -6,8 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "planner/plan/timeline.h"
-
 namespace tandem {
 namespace {
 
@@ -224,7 +222,6 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   assembler.list_outputs(outputs, rows);
   assembler.list_exchanges();
   assembler.assemble_programs(options);
-  plan.seconds = seconds_of(plan);
 }
 
 }  // namespace tandem
