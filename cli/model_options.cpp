@@ -100,13 +100,6 @@ void read_batch(const Arguments& a, bool trains, CompileOptions& plan) {
   plan.batch *= batches;
 }
 
-// Who gives a number of replicas means the devices that have samples.
-void read_home(const std::string& device, CompileOptions& plan) {
-  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
-  plan.parallel.weights_on = add_device(plan.devices, device);
-  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
-}
-
 // That share the devices; of a dry run those that there will be.
 int ranks_of(const Arguments& a, const World* world) {
   return world ? world->ranks() : static_cast<int>(a[rank_flags.processes].value_or(1));
@@ -126,7 +119,8 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
     o.plan.parallel.splits = a[placement_flags.split];
     o.plan.memory.budget = a[placement_flags.memory_budget];
     o.plan.memory.recompute = a[placement_flags.recompute];
-    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) read_home(home, o.plan);
+    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) keep_weights_on(o.plan, home);
+    if (a[placement_flags.offload] == Offloaded::optimizer) offload_optimizer(o.plan, ranks);
   }
   o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);

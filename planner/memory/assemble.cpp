@@ -23,6 +23,13 @@ double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   return device.launch_seconds + moved / device.link_bandwidth;
 }
 
+// Devices of several kinds copy what they give to the host, and from there what they get.
+double seconds_by_host(const Exchange& exchange) {
+  constexpr double host_link = 25e9;  // bytes/s each way: PCIe 4 of 16 lanes
+  const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
+  return (is_in_place(exchange.kind) ? 2 : 1) * bytes / host_link;
+}
+
 auto all_of(const DeviceModel& m) {
   return std::tie(m.name, m.memory, m.flops, m.bandwidth, m.launch_seconds, m.link_bandwidth, m.threads, m.multiprocessors, m.sharing,
                   m.alignment);
@@ -103,8 +110,13 @@ class PlanAssembler {
         if (exchange.devices.empty()) exchange.devices = all;
         std::vector<bool> takes_part(classes_.size());
         for (const int d : exchange.devices) takes_part[at(plan_.devices[at(d)].program.index)] = true;
-        for (std::size_t p = 0; p < classes_.size(); ++p)
-          if (takes_part[p]) exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, classes_[p].first->model));
+        std::set<std::string> kinds;
+        for (std::size_t p = 0; p < classes_.size(); ++p) {
+          if (!takes_part[p]) continue;
+          kinds.insert(classes_[p].first->spec.id.backend);
+          exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, classes_[p].first->model));
+        }
+        if (kinds.size() > 1) exchange.seconds = std::max(exchange.seconds, seconds_by_host(exchange));
       }
   }
 
