@@ -40,15 +40,17 @@ namespace {
 
 constexpr double long_step = 60;  // seconds: whoever waits for it is told
 
-// Where nobody asked for a batch it is one that fits: `plan` is made again with the power of two below what does.
+// Where nobody asked for a batch it is one that fits: `plan` is made again with micro-batches of the power of two below what does.
 void with_a_batch_that_fits(const Invocation& call, Prepared& job, const World* world, const std::function<void()>& plan) {
   try {
     plan();
   } catch (const BatchTooLarge& e) {
     if (call.arguments.given(device_flags.batch_size) || world) throw;
-    job.options.plan.batch = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(e.fits)));
-    call.say(concat("note: ", e.what(), "; the batch size is ", job.options.plan.batch, " (--batch-size overrules it)"));
-    set_in_config(job.fit, device_flags.batch_size, job.options.plan.batch);
+    const std::int64_t parts = job.options.plan.parallel.micro_batches;
+    job.options.plan.batch = parts * static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(e.fits / parts)));
+    const std::int64_t batch = job.options.plan.batch / call.arguments[optimizer_flags.accumulate];
+    call.say(concat("note: ", e.what(), "; the batch size is ", batch, " (--batch-size overrules it)"));
+    set_in_config(job.fit, device_flags.batch_size, batch);
     plan();
   }
 }

@@ -29,7 +29,6 @@ struct StepState {
   std::int64_t first = 0;  // number of the batch's first row: by it, seed and step random numbers are drawn
   UpdateKind kind = UpdateKind::sgd;      // of the optimizer
   double epoch = 0;                       // from 0, with its fraction
-  bool fresh = true, hold = false;        // of the batches of a step, this is the first; this is not the last
   // step_shares: what of the step's means those of each micro-batch are, one micro-batch behind the other. Those not given: all alike.
   std::vector<double> shares{};
   double average = 0;                     // how far averages of the parameters move towards them

@@ -171,6 +171,23 @@ int add_device(std::vector<DeviceSpec>& devices, std::string_view text) {
   return index;
 }
 
+void keep_weights_on(CompileOptions& plan, std::string_view device) {
+  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
+  plan.parallel.weights_on = add_device(plan.devices, device);
+  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+}
+
+void offload_optimizer(CompileOptions& plan, int ranks) {
+  const std::string asked = concat(option("offload"), " optimizer");
+  if (std::ranges::all_of(plan.devices, [](const DeviceSpec& d) { return d.id.backend == "cpu"; }))
+    fail(ExitCode::usage, asked, ": no GPU is among the devices (", to_string(plan.devices), "), whose states are in host memory anyway");
+  if (plan.parallel.weights_on >= 0)
+    fail(ExitCode::usage, asked, " and ", option("weights_on"), " both say where weights live: leave one of them out");
+  if (ranks > 1)
+    fail(ExitCode::usage, asked, " is of one process: of ", ranks, " one of ", option("devices"), " is named by ", option("weights_on"));
+  keep_weights_on(plan, "cpu:0");
+}
+
 std::string to_string(const std::vector<DeviceSpec>& devices) {
   std::string text;
   for (const DeviceSpec& d : devices) text += (text.empty() ? "" : ", ") + to_string(d.id);

@@ -34,14 +34,14 @@ Model& Model::operator=(Model&&) noexcept = default;
 void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backends, const Dataset& data, const Dataset* test,
                         const FitOptions& fit) const {
   const Losses losses = source_->losses_if_any(o);
-  const Graph graph = source_->graphs(o)(o.plan.batch);
+  const Graph graph = source_->graphs(o)(o.micro_batch());
   const auto gives_bytes = [&](const Dataset& from) {
     return Feed(from, targets_of(graph, unweighted(losses, from), o.plan), fit.preprocess, o.seed).give_bytes(o.plan.given_bytes);
   };
   std::vector<PlanKey> keys = keys_of_training(data.size(), o.plan.batch, gives_bytes(data), bucket_count(o));
   for (const Dataset* measured : {fit.validation, test}) {
     if (!measured || measured->size() == 0) continue;
-    const std::int64_t batch = fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch / o.plan.parallel.micro_batches;
+    const std::int64_t batch = fit.eval_batch > 0 ? fit.eval_batch : o.micro_batch();
     const std::vector<PlanKey> more =
         keys_of_measuring(measured->size(), batch, gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
     keys.insert(keys.end(), more.begin(), more.end());

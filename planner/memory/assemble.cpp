@@ -6,8 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "planner/plan/timeline.h"
-
 namespace tandem {
 namespace {
 
@@ -23,6 +21,13 @@ double seconds_of(const Exchange& exchange, const DeviceModel& device) {
   if (exchange.kind == ExchangeKind::all_to_all) moved = bytes * (members - 1) / members / members;
   if (exchange.kind == ExchangeKind::reduce_scatter || exchange.kind == ExchangeKind::all_gather) moved = bytes * (members - 1) / members;
   return device.launch_seconds + moved / device.link_bandwidth;
+}
+
+// Devices of several kinds copy what they give to the host, and from there what they get.
+double seconds_by_host(const Exchange& exchange) {
+  constexpr double host_link = 25e9;  // bytes/s each way: PCIe 4 of 16 lanes
+  const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
+  return (is_in_place(exchange.kind) ? 2 : 1) * bytes / host_link;
 }
 
 auto all_of(const DeviceModel& m) {
@@ -105,8 +110,13 @@ class PlanAssembler {
         if (exchange.devices.empty()) exchange.devices = all;
         std::vector<bool> takes_part(classes_.size());
         for (const int d : exchange.devices) takes_part[at(plan_.devices[at(d)].program.index)] = true;
-        for (std::size_t p = 0; p < classes_.size(); ++p)
-          if (takes_part[p]) exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, classes_[p].first->model));
+        std::set<std::string> kinds;
+        for (std::size_t p = 0; p < classes_.size(); ++p) {
+          if (!takes_part[p]) continue;
+          kinds.insert(classes_[p].first->spec.id.backend);
+          exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, classes_[p].first->model));
+        }
+        if (kinds.size() > 1) exchange.seconds = std::max(exchange.seconds, seconds_by_host(exchange));
       }
   }
 
@@ -224,7 +234,6 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   assembler.list_outputs(outputs, rows);
   assembler.list_exchanges();
   assembler.assemble_programs(options);
-  plan.seconds = seconds_of(plan);
 }
 
 }  // namespace tandem

@@ -123,12 +123,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
 TEST(Parallel, GradientsInPartsAreClippedByTheNormOfAll) {
   for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{
            {2, "tensor=2"}, {2, "zero=1"}, {2, "zero=3"}, {4, "data=2,tensor=2,zero=2"}})
-    for (const bool accumulate : {false, true}) {
-      SCOPED_TRACE(concat(parallel, accumulate ? ", accumulated" : ""));
+    for (const std::int64_t parts : {1, 2}) {
+      SCOPED_TRACE(concat(parallel, ", micro-batches: ", parts));
       CompileOptions one = options_for(8, {1}), two = shared_by(devices, parallel);
       for (CompileOptions* o : {&one, &two}) {
         o->optimizer.clip_norm = 0.05;
-        o->optimizer.accumulate = accumulate;
+        o->parallel.micro_batches = parts;
       }
       const Trained clipped = train(transformer, one, 6, 0.5);
       CompileOptions free = options_for(8, {1});

@@ -56,7 +56,7 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
     at_ = {};
     // a teacher's have not changed
     s_.session->set_parameters(
-        first_values(s_.source.file(), s_.source.graphs(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);
+        first_values(s_.source.file(), s_.source.graphs(s_.options)(s_.micro_batch()), s_.options, s_.backends).values);
     std::vector<NamedTensor> zeros;
     s_.session->each_optimizer_state([&](const NamedTensor& t) { zeros.push_back({t.name, Tensor(t.tensor.type())}); });
     s_.session->set_parameters(zeros, ValueRole::optimizer_state);
@@ -66,8 +66,13 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
   feed.give_bytes(s_.options.plan.given_bytes);
   CompileOptions options = s_.options.plan;
   if (!bytes_) options.given_bytes.clear();
-  LoaderOptions wanted{.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_};
-  steps_.weigh_batches(wanted);
+  LoaderOptions wanted{.order = order_,
+                       .augment = true,
+                       .most = s_.micro_batch(),
+                       .epoch = at_.epoch,
+                       .batch = at_.batch,
+                       .epochs = 0,
+                       .buckets = &buckets_};
   Loader loader(feed, wanted);
   for (s_.step = at_.step + 1;;) {
     if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
@@ -80,9 +85,8 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
                       .batch = batch->size,
                       .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
     s_.run(plan, batch->inputs, step.state);
-    const bool hold = step.state.hold;
-    if ((s_.step < failed || hold) && std::isfinite(s_.report(plan, rate).loss) && (hold || lost_parameter(*s_.session).empty())) {
-      s_.step += !hold;
+    if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter(*s_.session).empty()) {
+      ++s_.step;
       continue;
     }
     for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t], batch->inputs[t]);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/size.h"
 #include "base/space.h"
 #include "trainer/share.h"
 
@@ -146,6 +147,27 @@ bool RunCheckpoints::keep_best(const Position& at) {
   return failure.empty();
 }
 
+namespace {
+
+// Where a step was several batches of a plan, which kept the sum of their gradients, it is one batch of them all now.
+void take_steps_of_batches(Checkpoint& checkpoint) {
+  const Json* const facts = checkpoint.state.find("run");
+  const Json* const several = facts ? facts->find("accumulate") : nullptr;
+  const std::int64_t batches = several ? several->integer() : 1;
+  if (batches < 2) return;
+  Json::Object state = checkpoint.state.object(), run = facts->object();
+  for (auto& [key, value] : run)
+    if (key == "batch_size") value = (Size(value.integer()) * batches).value();
+  for (auto& [key, value] : state) {
+    if (key == "batch") value = value.integer() / batches + (value.integer() % batches > 0);
+    if (key == "run") value = run;
+  }
+  checkpoint.state = std::move(state);
+  std::erase_if(checkpoint.optimizer, [](const NamedTensor& t) { return t.name.starts_with("gradient_sum/"); });
+}
+
+}  // namespace
+
 Position RunCheckpoints::resume() {
   if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
   const std::string path = folder_.last().string();
@@ -158,6 +180,7 @@ Position RunCheckpoints::resume() {
   Position at;
   RunDifferences differs;
   try {
+    take_steps_of_batches(checkpoint);
     const Json& was = checkpoint.state.at("run");
     differs = compare(was, facts(), data_.name());
     if (differs.refused.empty()) {
