@@ -20,12 +20,10 @@ std::vector<DeviceKind> with_link(std::vector<DeviceKind> kinds, double rate) {
   return kinds;
 }
 
-std::string share(double part, const WhatIfRow& row) { return fmt::format("{:.0f}%", 100 * part / row.seconds); }
-
 std::string text_of(const std::vector<WhatIfRow>& rows, const WhatIf& asked, std::size_t columns) {
   std::vector<TableColumn> head = {{"devices", true}, {"batch", true}, {"precision", false, 2}, {"link", true, 3}, {"step", true},
-                                   {"samples/s", true}, {"efficiency", true, 1}, {"a device takes", true}, {"of", true, 5},
-                                   {"a million samples", true}, {"bound by", false, 4}};
+                                   {"samples/s", true}, {"efficiency", true, 1}, {"memory", true}, {"of", true, 5},
+                                   {"1M samples", true}, {"bound by", false, 4}};
   std::vector<std::vector<std::string>> body;
   std::string problems;
   for (const WhatIfRow& r : rows) {
@@ -36,11 +34,10 @@ std::string text_of(const std::vector<WhatIfRow>& rows, const WhatIf& asked, std
       problems += concat(r.devices, r.devices == 1 ? " device" : " devices", ", batch ", r.batch, ", ", r.precision, ": ", r.problem, "\n");
     } else {
       const StepBounds& b = r.bounds;
-      std::string bound = concat(b.largest(), " (");
-      for (const auto& [name, part] : {std::pair{"arithmetic", b.arithmetic}, {"memory", b.memory}, {"latency", b.latency}, {"link", b.waiting}})
-        if (part >= 0.005 * r.seconds) bound += concat(bound.ends_with('(') ? "" : ", ", name, ' ', share(part, r));
-      line.insert(line.end(), {text_of_seconds(r.seconds), fmt::format("{:.4g}", r.samples_per_second), fmt::format("{:.3f}", r.efficiency),
-                               text_of_bytes(r.bytes), text_of_bytes(r.memory), fmt::format("{:.2f}", r.cost), bound + ")"});
+      const double largest = std::max({b.arithmetic, b.memory, b.latency, b.waiting});
+      const std::string bound = fmt::format("{} {:.0f}%", b.largest(), 100 * largest / r.seconds);
+      line.insert(line.end(), {text_of_seconds(r.seconds), fmt::format("{:.0f}", r.samples_per_second), fmt::format("{:.3f}", r.efficiency),
+                               text_of_bytes(r.bytes), text_of_bytes(r.memory), fmt::format("{:.2f}", r.cost), bound});
     }
     body.push_back(std::move(line));
   }
@@ -49,7 +46,7 @@ std::string text_of(const std::vector<WhatIfRow>& rows, const WhatIf& asked, std
     head.erase(head.begin() + i);
     for (auto& line : body) line.erase(line.begin() + i);
   };
-  if (asked.price == 0) leave_out("a million samples");
+  if (asked.price == 0) leave_out("1M samples");
   if (asked.links.empty()) leave_out("link");
   return table(head, std::move(body), columns) + problems;
 }

@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Writes the table, or with --json all figures; a chart to `chart` (.svg or .png), where that is not empty. Devices of `kinds` have links of
-// other rates.
+// Writes the table, or with --json all figures; a chart to `chart` (.svg or .png), where that is not empty. Other rates are those of the
+// links of `kinds`.
 void show_what_if(const Invocation& call, const ModelTemplate& model, const ModelOptions& options, const WhatIf& asked,
                   const std::vector<DeviceKind>& kinds, const std::string& chart);
 // Fails (usage) where a chart's file has another ending than .svg or .png.

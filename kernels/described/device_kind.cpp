@@ -50,8 +50,8 @@ struct Reader {
   }
 };
 
-Links read_links(const Reader& of_device, const Json& list) {
-  Links links{.levels = {}, .begin_seconds = begin_seconds, .switch_seconds = switch_seconds};
+Interconnect read_links(const Reader& of_device, const Json& list) {
+  Interconnect links{.levels = {}, .begin_seconds = begin_seconds, .switch_seconds = switch_seconds};
   int joined = 1;
   for (const Json& json : list.array()) {
     const Reader r{concat(of_device.where, ", link ", links.levels.size())};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "kernels/links.h"
+#include "kernels/interconnect.h"
 #include "kernels/precision.h"
 
 namespace tandem {
@@ -22,14 +22,14 @@ struct DeviceKind {
   std::map<Precision, double> flops;   // of products, FLOP/s, peak; a format that is absent the device does not have. fp32 is always there
   double products = 0, convolutions = 0, attention = 0, copies = 0;  // shares of the peaks that kernels reach
   int multiprocessors = 0;
-  Links links;
+  Interconnect links;
   double host_bandwidth = 0;           // to and from the host, bytes/s
   std::string source;                  // where the figures are from
 };
 
-// What `tandem devices --describe` prints and --cluster reads: {"devices": [{"name": ..., "links": [...]}, ...]}. `where` stands before what
-// is wrong: a member that is missing or unknown, a rate that is not above zero, a level of links that joins fewer devices than the one
-// before. Fails (usage).
+// What `tandem devices --known --json` prints and --cluster reads: {"devices": [{"name": ..., "links": [...]}, ...]}. Fails (usage) where a
+// member is missing or unknown, a rate is not above zero, or a level of links joins fewer devices than the one before; `where` begins the
+// message.
 std::vector<DeviceKind> read_device_kinds(const Json& json, std::string_view where);
 Json to_json(const DeviceKind& kind);
 

@@ -16,7 +16,7 @@ bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank(
 // As the slowest row of its members takes, by one device's links.
 double seconds_of(const Exchange& exchange, const std::vector<int>& numbers, const DeviceModel& device, bool fixed_order) {
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
-  Links links = device.links;
+  Interconnect links = device.links;
   if (links.levels.empty()) {
     if (device.link_bandwidth <= 0) return 0;
     links = {.levels = {{.name = "link", .bandwidth = device.link_bandwidth}}, .begin_seconds = device.launch_seconds};

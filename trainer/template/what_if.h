@@ -21,8 +21,8 @@ struct WhatIf {
 // links in GB/s. Fails (usage).
 WhatIf parse_what_if(std::string_view text);
 
-// Where a step's time goes, in seconds: kernels bound by arithmetic, and by memory, the launches of all, and what devices wait for: links, and
-// a pipeline's other stages.
+// Where a step's time goes, in seconds: kernels that arithmetic bounds, kernels that memory bounds, the launches of all, and waiting for
+// links and for a pipeline's other stages.
 struct StepBounds {
   double arithmetic = 0, memory = 0, latency = 0, waiting = 0;
   std::string_view largest() const;  // "arithmetic", "memory", "latency", "link"

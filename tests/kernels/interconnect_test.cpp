@@ -1,5 +1,5 @@
 // How long exchanges take by the devices' links: against published measurements, and never less for more bytes or slower links.
-#include "kernels/links.h"
+#include "kernels/interconnect.h"
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@ std::vector<int> first(int n) {
   return members;
 }
 
-const Links& links_of(std::string_view name) { return find_device_kind(known_device_kinds(), name)->links; }
+const Interconnect& links_of(std::string_view name) { return find_device_kind(known_device_kinds(), name)->links; }
 
 // nccl-tests' bus bandwidth of an all-reduce, GB/s: stas00/ml-engineering, network benchmarks, B200.
-TEST(Links, SumsOfEightB200sAreWithinAQuarterOfTheMeasured) {
+TEST(Interconnects, SumsOfEightB200sAreWithinAQuarterOfTheMeasured) {
   for (const auto& [mib, measured] : {std::pair{1, 36.0}, {16, 255.0}, {64, 401.0}, {128, 568.0}, {1024, 723.0}, {16384, 846.0}}) {
     const double bytes = mib * double(1 << 20);
     const double seconds = exchange_seconds(links_of("b200"), ExchangeKind::all_reduce, first(8), bytes, false);
@@ -30,7 +30,7 @@ TEST(Links, SumsOfEightB200sAreWithinAQuarterOfTheMeasured) {
 }
 
 // The same source: sums in the switch are off where they are to be in rank order.
-TEST(Links, SumsInOrderGoWithoutTheSwitch) {
+TEST(Interconnects, SumsInOrderGoWithoutTheSwitch) {
   const double bytes = 16 * double(1 << 30);
   for (const auto& [name, measured] : {std::pair{"h200", 367.2}, {"b200", 682.0}}) {
     const double seconds = exchange_seconds(links_of(name), ExchangeKind::all_reduce, first(8), bytes, true);
@@ -39,7 +39,7 @@ TEST(Links, SumsInOrderGoWithoutTheSwitch) {
   }
 }
 
-TEST(Links, MachinesAreReachedOverTheNetwork) {
+TEST(Interconnects, MachinesAreReachedOverTheNetwork) {
   const double bytes = 1 << 30;
   const auto seconds = [&](std::vector<int> members) {
     return exchange_seconds(links_of("h100"), ExchangeKind::all_reduce, members, bytes, false);
@@ -50,26 +50,30 @@ TEST(Links, MachinesAreReachedOverTheNetwork) {
   EXPECT_GT(seconds({0, 8, 16, 24}), 4 * seconds(first(4))) << "four in one machine are nearer than four in four";
 }
 
-TEST(Links, OneDeviceAndNoLinksCostNothingButTheBeginning) {
+TEST(Interconnects, OneDeviceAndNoLinksCostNothingButTheBeginning) {
   EXPECT_EQ(exchange_seconds(links_of("h100"), ExchangeKind::all_reduce, first(1), 1e9, false), 0);
   EXPECT_EQ(exchange_seconds({.levels = {}, .begin_seconds = 1e-6}, ExchangeKind::send, first(2), 1e9, false), 1e-6);
 }
 
-TEST(Links, MoreBytesFasterLinksAndMoreMembersAreMonotone) {
+TEST(Interconnects, MoreBytesFasterLinksAndMoreMembersAreMonotone) {
   std::mt19937 random(7);
   const auto pick = [&](double low, double high) { return std::uniform_real_distribution(low, high)(random); };
   for (int trial = 0; trial < 2000; ++trial) {
-    Links links{.levels = {{.name = "near", .devices = 4, .bandwidth = pick(1e9, 1e12), .switch_bandwidth = trial % 2 ? pick(1e9, 1e12) : 0, .hop_seconds = pick(0, 1e-5)},
-                           {.name = "far", .bandwidth = pick(1e8, 1e11), .hop_seconds = pick(0, 1e-4)}},
-                .begin_seconds = pick(0, 1e-5),
-                .switch_seconds = pick(0, 1e-4)};
+    Interconnect links{.levels = {{.name = "near",
+                                   .devices = 4,
+                                   .bandwidth = pick(1e9, 1e12),
+                                   .switch_bandwidth = trial % 2 ? pick(1e9, 1e12) : 0,
+                                   .hop_seconds = pick(0, 1e-5)},
+                                  {.name = "far", .bandwidth = pick(1e8, 1e11), .hop_seconds = pick(0, 1e-4)}},
+                       .begin_seconds = pick(0, 1e-5),
+                       .switch_seconds = pick(0, 1e-4)};
     const auto kind = static_cast<ExchangeKind>(trial % 8);
     const int n = 2 + trial % 30;
     const double bytes = std::pow(10, pick(0, 10));
     const double now = exchange_seconds(links, kind, first(n), bytes, false);
     EXPECT_LE(now, exchange_seconds(links, kind, first(n), bytes * pick(1, 10), false));
     EXPECT_LE(now, exchange_seconds(links, kind, first(n), bytes, true)) << "a fixed order is never quicker";
-    Links faster = links;
+    Interconnect faster = links;
     LinkLevel& level = faster.levels[static_cast<std::size_t>(trial / 2 % 2)];
     (trial % 3 ? level.bandwidth : level.switch_bandwidth) *= pick(1, 10);
     EXPECT_GE(now, exchange_seconds(faster, kind, first(n), bytes, false));

@@ -18,17 +18,17 @@ struct LinkLevel {
 };
 
 // From the nearest devices on; each level joins whole groups of the one before it.
-struct Links {
+struct Interconnect {
   std::vector<LinkLevel> levels;
   double begin_seconds = 0;   // before the first byte moves
   double switch_seconds = 0;  // the same of sums in a switch
-  bool operator==(const Links&) const = default;
+  bool operator==(const Interconnect&) const = default;
 };
 
 // Seconds of an exchange among the devices of these numbers. `bytes` are the whole value's: of an all-reduce what each member has, of an
 // all-gather what each gets, of a reduce-scatter what each gives. `fixed_order`: sums in rank order, which a switch does not promise.
 // A ring moves the bytes of its slowest level, the members of a group sharing the work of what leaves it; chunks follow one another
 // through the hops: (sqrt(bytes / rate) + sqrt(hops))² is the time for the best size of a chunk. Never less for more bytes, slower links.
-double exchange_seconds(const Links& links, ExchangeKind kind, std::span<const int> members, double bytes, bool fixed_order);
+double exchange_seconds(const Interconnect& links, ExchangeKind kind, std::span<const int> members, double bytes, bool fixed_order);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "kernels/links.h"
+#include "kernels/interconnect.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ struct Stretch {
   const LinkLevel* level;
   int groups = 1, each = 1;
 };
-std::vector<Stretch> stretches(const Links& links, std::span<const int> members) {
+std::vector<Stretch> stretches(const Interconnect& links, std::span<const int> members) {
   std::vector<Stretch> list;
   std::size_t below = members.size();  // groups of the level before: each device alone
   for (const LinkLevel& level : links.levels) {
@@ -44,13 +44,14 @@ std::vector<Stretch> stretches(const Links& links, std::span<const int> members)
     if (below == 1) break;
   }
   // What no level joins goes over the last.
-  if (below > 1 && !links.levels.empty()) list.push_back({&links.levels.back(), static_cast<int>(below), static_cast<int>(members.size() / below)});
+  if (below > 1 && !links.levels.empty())
+    list.push_back({&links.levels.back(), static_cast<int>(below), static_cast<int>(members.size() / below)});
   return list;
 }
 
 }  // namespace
 
-double exchange_seconds(const Links& links, ExchangeKind kind, std::span<const int> members, double bytes, bool fixed_order) {
+double exchange_seconds(const Interconnect& links, ExchangeKind kind, std::span<const int> members, double bytes, bool fixed_order) {
   if (members.size() < 2 || links.levels.empty()) return members.size() < 2 ? 0 : links.begin_seconds;
   const std::vector<Stretch> way = stretches(links, members);
   const Rounds all = rounds_of(kind, static_cast<double>(members.size()));
