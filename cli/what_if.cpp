@@ -78,7 +78,7 @@ Json json_of(const std::vector<WhatIfRow>& rows) {
 
 // Rate, efficiency and memory by the number of devices, a line for each format, link and batch rule.
 std::vector<Panel> panels_of(const std::vector<WhatIfRow>& rows, const WhatIf& asked) {
-  std::vector<Panel> panels = {{"samples/s", "devices", {}}, {"efficiency", "devices", {}}, {"GiB a device", "devices", {}}};
+  std::vector<Panel> panels = {{"samples/s", "devices", {}, true}, {"efficiency", "devices", {}, true}, {"GiB a device", "devices", {}, true}};
   std::string before;
   int devices = 0;
   for (const WhatIfRow& r : rows) {

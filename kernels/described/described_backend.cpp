@@ -90,8 +90,13 @@ double DescribedBackend::efficiency(const KernelRequest& request, const KernelDe
       break;
     }
   const auto peak = kind_.flops.find(format_of(dtype, request.options.tf32));
-  const double rate = (peak == kind_.flops.end() ? kind_.flops.at(Precision::fp32) : peak->second) / kind_.flops.at(Precision::fp32);
-  const double share = work == Work::product ? kind_.products : work == Work::convolution ? kind_.convolutions : kind_.attention;
+  const double plain = kind_.flops.at(Precision::fp32);
+  const bool by_tensor_cores = peak != kind_.flops.end() && peak->first != Precision::fp32;
+  const double share = work == Work::attention    ? kind_.attention
+                       : !by_tensor_cores           ? kind_.plain
+                       : work == Work::convolution ? kind_.convolutions
+                                                    : kind_.products;
+  const double rate = by_tensor_cores ? peak->second / plain : 1;
   return std::max(1e-3, rate * share * (work == Work::attention ? 1 : filled(request, kind_.multiprocessors)));
 }
 

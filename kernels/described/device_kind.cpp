@@ -100,10 +100,11 @@ DeviceKind read_kind(Reader r, const Json& json) {
   const Json none = Json::Object{};
   const Json& achieved = json.find("achieved") ? json.at("achieved") : none;
   const Reader of_shares{r.where + ", achieved"};
-  of_shares.allow(achieved, {"products", "convolutions", "attention", "memory"});
+  of_shares.allow(achieved, {"products", "convolutions", "attention", "fp32", "memory"});
   kind.products = of_shares.number(achieved, "products", 0.75, 1);
   kind.convolutions = of_shares.number(achieved, "convolutions", share_of_products * kind.products, 1);
   kind.attention = of_shares.number(achieved, "attention", share_of_products * kind.products, 1);
+  kind.plain = of_shares.number(achieved, "fp32", 0.85, 1);
   kind.copies = of_shares.number(achieved, "memory", 0.85, 1);
   kind.multiprocessors = r.count(json, "multiprocessors", 0, 1, 1 << 16);
   if (const Json* const links = json.find("links")) kind.links = read_links(r, *links);
@@ -154,6 +155,7 @@ Json to_json(const DeviceKind& kind) {
   json.emplace_back("achieved", Json::Object{{"products", kind.products},
                                              {"convolutions", kind.convolutions},
                                              {"attention", kind.attention},
+                                             {"fp32", kind.plain},
                                              {"memory", kind.copies}});
   if (kind.multiprocessors > 0) json.emplace_back("multiprocessors", kind.multiprocessors);
   json.emplace_back("links", std::move(links));

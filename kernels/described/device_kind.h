@@ -20,7 +20,8 @@ struct DeviceKind {
   double memory = 0;                   // bytes
   double bandwidth = 0;                // of memory, bytes/s, peak
   std::map<Precision, double> flops;   // of products, FLOP/s, peak; a format that is absent the device does not have. fp32 is always there
-  double products = 0, convolutions = 0, attention = 0, copies = 0;  // shares of the peaks that kernels reach
+  // Shares of the peaks that kernels reach; `plain`: of products and convolutions in float32, which need no tensor cores.
+  double products = 0, convolutions = 0, attention = 0, plain = 0, copies = 0;
   int multiprocessors = 0;
   Interconnect links;
   double host_bandwidth = 0;           // to and from the host, bytes/s
