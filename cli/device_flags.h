@@ -43,7 +43,7 @@ inline constexpr auto number_formats = [] {
 
 struct DeviceFlags : FlagGroup {
   constexpr DeviceFlags() : FlagGroup("devices, batch and kernels") {}
-  Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
+  Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas, or for a plan alone h100:0-7 and others of tandem devices --known; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
   Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by their names or their modules' (with *, ? and [0-5]); the first rule that matches counts, what none names lies with its operands"};
   Flag<std::string> configuration{*this, "configuration", "NAME", "", "which of the file's device configurations (ONNX IR 11) says where nodes and weights lie; none: the file says nothing of it (default: the one for as many devices, where no other option says it)"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};

@@ -12,8 +12,6 @@
 namespace tandem {
 namespace {
 
-constexpr const char* entry = "tandem_backend";  // extern "C" const tandem::Backend* tandem_backend()
-
 std::vector<std::filesystem::path> folders() {
   std::vector<std::filesystem::path> list;
   const auto add = [&](const std::filesystem::path& folder) {
@@ -46,7 +44,7 @@ std::vector<std::filesystem::path> folders() {
 
 }  // namespace
 
-const Backend* open_module(std::string_view name, std::string& reason) {
+ModuleEntry open_module_entry(std::string_view name, const char* entry, std::string& reason) {
   const std::string file = concat("libtandem_", name, ".so");
   std::string searched;
   for (const auto& folder : folders()) {
@@ -61,13 +59,19 @@ const Backend* open_module(std::string_view name, std::string& reason) {
       reason = dlerror();
       return nullptr;
     }
-    const auto function = reinterpret_cast<const Backend* (*)()>(dlsym(handle, entry));
-    const Backend* const backend = function ? function() : nullptr;
-    if (!backend) reason = concat(path.string(), ": has no backend (", entry, ")");
-    return backend;
+    const auto function = reinterpret_cast<ModuleEntry>(dlsym(handle, entry));
+    if (!function) reason = concat(path.string(), ": has no ", entry);
+    return function;
   }
   reason = concat(file, " was not found in ", searched);
   return nullptr;
+}
+
+const Backend* open_module(std::string_view name, std::string& reason) {
+  const ModuleEntry entry = open_module_entry(name, "tandem_backend", reason);
+  const auto* const backend = entry ? static_cast<const Backend*>(entry()) : nullptr;
+  if (entry && !backend) reason = concat("libtandem_", name, ".so has no backend");
+  return backend;
 }
 
 }  // namespace tandem

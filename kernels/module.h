@@ -13,4 +13,8 @@ class Backend;
 // Null where there is none, and why.
 const Backend* open_module(std::string_view name, std::string& reason);
 
+// The function of a module that is looked for in the same folders. Null where there is none, and why.
+using ModuleEntry = const void* (*)();
+ModuleEntry open_module_entry(std::string_view name, const char* entry, std::string& reason);
+
 }  // namespace tandem
