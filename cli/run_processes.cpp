@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,13 +25,6 @@ namespace {
 
 constexpr int signal_exit = 128;  // plus the signal's number
 constexpr timespec patience{20, 0};  // with ranks that go on where another has failed
-
-// By chance, as text.
-std::string drawn() {
-  std::string text;
-  for (const char c : draw_token()) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return text;
-}
 
 // What a rank writes to stderr, kept in memory until it has ended.
 class Errors {
@@ -116,8 +108,8 @@ int code_of(int status) { return WIFSIGNALED(status) ? signal_exit + WTERMSIG(st
 int run_processes(int processes) {
   std::vector<std::string> arguments = split(read_file("/proc/self/cmdline"), '\0');
   arguments.pop_back();  // each ends with a zero
-  const std::string address = concat("unix:@tandem-", drawn());  // on this machine; known to who was reported, leaves no file behind
-  const std::string secret = drawn();
+  const std::string address = concat("unix:@tandem-", drawn_text());  // on this machine; known to who was reported, leaves no file behind
+  const std::string secret = drawn_text();
   const HeldSignals signals;
   std::vector<pid_t> running;
   std::list<Errors> errors;  // rank 0 speaks for itself
