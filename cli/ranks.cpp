@@ -133,7 +133,7 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   return o;
 }
 
-int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*)) {
+int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*), std::int64_t restarts) {
   std::optional<WorldOptions> world = world_options(asked);
   const std::int64_t processes = world ? world->ranks : asked.arguments[rank_flags.processes].value_or(1);
   const Arguments a = with_devices(asked, processes, world ? world->rank == 0 : processes == 1);
@@ -156,7 +156,7 @@ int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*)) {
     fail(ExitCode::usage, "--processes ", processes, " for ", devices.size(), devices.size() == 1 ? " device" : " devices", " (", to_string(devices),
          "): expected as many devices for each process");
   BackendSet::load(devices).check(devices, true);
-  return run_processes(static_cast<int>(processes));
+  return run_processes(static_cast<int>(processes), restarts);
 }
 
 bool is_first(const World* world) { return !world || world->rank() == 0; }

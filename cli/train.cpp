@@ -246,7 +246,13 @@ int run(const Invocation& call) {
   a.require(data_flags.data);
   if (!a[output_flags.dry_run]) a.require(output_flags.output);
   a[train_flags.grace], a[output_flags.keep];  // read now: a slip is told before anything is done
-  if (!a[output_flags.dry_run]) return on_ranks(call, train);
+  const std::int64_t restarts = a[record_flags.restart];
+  if (restarts > 0 && a[rank_flags.processes].value_or(1) == 1)
+    fail(ExitCode::usage, "--restart ", restarts,
+         " needs --processes, whose ranks it starts again (for other launchers: docs/clusters.md)");
+  if (const std::string run = a[record_flags.run_dir]; restarts > 0 && (run.empty() || run == "none"))
+    fail(ExitCode::usage, "--restart ", restarts, " needs --run-dir, the folder whose checkpoint the ranks go on from");
+  if (!a[output_flags.dry_run]) return on_ranks(call, train, restarts);
   const Arguments filled = with_devices(call, a[rank_flags.processes].value_or(1), true);
   return train({filled, call.streams, call.environment}, nullptr);
 }
