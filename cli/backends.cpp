@@ -39,14 +39,14 @@ BackendSet BackendSet::load(const std::vector<DeviceSpec>& devices, const std::v
   });
   for (const DeviceSpec& device : devices) {
     const std::string& name = device.id.backend;
-    const auto there = [&](const auto& list, auto name_of) { return std::ranges::any_of(list, [&](const auto& b) { return name_of(b) == name; }); };
-    if (there(set.usable_, [](const Backend* b) { return b->name(); }) || there(set.missing_, [](const MissingBackend& m) { return m.name; }))
-      continue;
+    const bool usable = std::ranges::any_of(set.usable_, [&](const Backend* b) { return b->name() == name; });
+    if (usable || std::ranges::find(set.missing_, name, &MissingBackend::name) != set.missing_.end()) continue;
     const DeviceKind* const kind = find_device_kind(kinds, name);
     if (!kind) {
       std::vector<std::string> names = {"cpu", "cuda"};
       for (const DeviceKind& k : kinds) names.push_back(k.name);
-      fail(ExitCode::device, "device ", device.id, ": there is no such backend, nor a description of such a device", suggestion(name, names));
+      fail(ExitCode::device, "device ", device.id, ": there is no such backend, nor a description of such a device",
+           suggestion(name, names));
     }
     std::string reason;
     if (const DescribedKernels* const kernels = open_described_kernels(reason))

@@ -78,13 +78,15 @@ Json json_of(const std::vector<WhatIfRow>& rows) {
 
 // Rate, efficiency and memory by the number of devices, a line for each format, link and batch rule.
 std::vector<Panel> panels_of(const std::vector<WhatIfRow>& rows, const WhatIf& asked) {
-  std::vector<Panel> panels = {{"samples/s", "devices", {}, true}, {"efficiency", "devices", {}, true}, {"GiB a device", "devices", {}, true}};
+  std::vector<Panel> panels;
+  for (const char* const title : {"samples/s", "efficiency", "GiB a device"}) panels.push_back({title, "devices", {}, true});
   std::string before;
   int devices = 0;
   for (const WhatIfRow& r : rows) {
     std::string name = to_string(r.precision);
     if (r.link > 0) name += fmt::format(", {:g} GB/s", r.link / 1e9);
-    if (!asked.batches.empty()) name += concat(", batch ", asked.per_device ? r.batch / r.devices : r.batch, asked.per_device ? " each" : "");
+    if (!asked.batches.empty())
+      name += asked.per_device ? concat(", batch ", r.batch / r.devices, " each") : concat(", batch ", r.batch);
     if (name != before || r.devices <= devices)
       for (Panel& p : panels) p.series.push_back({name, {}, true});
     before = name;

@@ -37,11 +37,14 @@ if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program
 endif()
 
 # Nothing is copied before all is built.
-set(modules tandem_described)
-if(TARGET tandem_cuda)
-  list(APPEND modules tandem_cuda)
-endif()
-set(to_install tandem tandem_shared ${modules})
+set(to_install tandem tandem_shared)
+set(modules)  # opened at run time
+foreach(module tandem_described tandem_cuda tandem_mpi_openmpi tandem_mpi_mpich)
+  if(TARGET ${module})
+    list(APPEND modules ${module})
+  endif()
+endforeach()
+list(APPEND to_install ${modules})
 string(REPLACE ";" " " names "${to_install}")
 foreach(target ${to_install})
   install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")

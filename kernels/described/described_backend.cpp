@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/module.h"
+#include "base/module.h"
 
 namespace tandem {
 namespace {
@@ -116,8 +116,8 @@ Timing DescribedBackend::measure(const KernelDescription&, const KernelOptions&)
 std::unique_ptr<Device> DescribedBackend::open(int, const KernelOptions&) const { fail(ExitCode::device, unusable()); }
 
 const DescribedKernels* open_described_kernels(std::string& reason) {
-  const ModuleEntry entry = open_module_entry("described", "tandem_described_kernels", reason);
-  return entry ? static_cast<const DescribedKernels*>(entry()) : nullptr;
+  const auto entry = reinterpret_cast<const DescribedKernels* (*)()>(find_in_module("described", "tandem_described_kernels", reason));
+  return entry ? entry() : nullptr;
 }
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 namespace tandem {
 
 // The kernels that plans for such devices have: those of a GPU, as far as they can be told without its libraries. In a module of their
-// own, libtandem_described.so (kernels/module.h).
+// own, libtandem_described.so (base/module.h).
 class DescribedKernels {
  public:
   virtual ~DescribedKernels() = default;

@@ -86,8 +86,8 @@ TEST_F(Described, WhatDoesNotFitSaysByHowMuchAndWhatWouldHelp) {
 }
 
 TEST_F(Described, AClusterFileDescribesDevices) {
-  folder_.write("c.json", R"({"devices": [{"name": "mine", "product": "My board", "memory_gib": 8, "memory_gbs": 500, "tflops": {"fp32": 10},
-    "links": [{"link": "bus", "devices": 2, "gbs": 10}, {"link": "lan", "gbs": 1}]}]})");
+  folder_.write("c.json", R"({"devices": [{"name": "mine", "product": "My board", "memory_gib": 8, "memory_gbs": 500,
+    "tflops": {"fp32": 10}, "links": [{"link": "bus", "devices": 2, "gbs": 10}, {"link": "lan", "gbs": 1}]}]})");
   const Json plan = json("plan MODELS/lenet.onnx --devices mine:0-3 --cluster TMP/c.json --format json");
   EXPECT_NE(plan.dump().find("My board"), std::string::npos);
   folder_.write("bad.json", R"({"devices": [{"name": "mine", "memory_gib": 0, "memory_gbs": 500, "tflops": {"fp32": 10}}]})");

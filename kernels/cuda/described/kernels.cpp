@@ -53,7 +53,7 @@ class AssumedKernels final : public DescribedKernels {
 }  // namespace
 }  // namespace tandem::cuda
 
-extern "C" __attribute__((visibility("default"))) const void* tandem_described_kernels() {
+extern "C" __attribute__((visibility("default"))) const tandem::DescribedKernels* tandem_described_kernels() {
   static const tandem::cuda::AssumedKernels kernels;
-  return static_cast<const tandem::DescribedKernels*>(&kernels);
+  return &kernels;
 }
