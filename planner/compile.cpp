@@ -277,8 +277,8 @@ class Compilation {
       }
       p.bytes_of = [this, &whole, device](LoweredGraph program) {
         finish(program);
-        const DeviceProgram assembled = assemble_program(whole, whole.devices[device].program, replica_of(device, program), o_);
-        return ProgramBytes{assembled.peak_bytes(), assembled.arenas[static_cast<std::size_t>(ArenaKind::scratch)].bytes};
+        const DeviceProgram own = assemble_program(whole, whole.devices[device].program, replica_of(device, program), o_);
+        return ProgramBytes{own.peak_bytes(), own.arenas[static_cast<std::size_t>(ArenaKind::scratch)].bytes};
       };
     }
     plan_.recompute = recompute_programs(programs, o_);
@@ -290,8 +290,8 @@ class Compilation {
   }
 
   Replica replica_of(std::size_t d, const LoweredGraph& program) const {
-    Replica replica{o_.devices[d],   models_[d], slices_[d].begin,
-                    slices_[d].size, &program,   backend(o_.devices[d].id.backend).stages_inputs()};
+    const bool stages_inputs = backend(o_.devices[d].id.backend).stages_inputs();
+    Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, &program, stages_inputs};
     if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
     if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(d));
     return replica;
@@ -343,11 +343,6 @@ class Compilation {
   Candidate best_;
 };
 
-Plan compile_unchecked(const GraphSource& source, const CompileOptions& o, Backends backends, const Plan* parameters_of,
-                       std::optional<bool>& optional_fusions) {
-  return Compilation(source, o, backends, parameters_of, optional_fusions).run();
-}
-
 }  // namespace
 
 Graph training_graph(const GraphSource& source, const CompileOptions& asked) {
@@ -373,11 +368,11 @@ Plan compile(const GraphSource& source, const CompileOptions& o, Backends backen
   std::optional<bool> optional_fusions;
   // A budget that is what fits is that of a plan without one.
   const auto compile_for = [&](const CompileOptions& options) {
-    Plan plan = compile_unchecked(source, options, backends, parameters_of, optional_fusions);
+    Plan plan = Compilation(source, options, backends, parameters_of, optional_fusions).run();
     CompileOptions within = options;
     if (!options.memory.budget || !options.memory.budget->fit) return plan;
     within.memory.budget->bytes = room_for(plan, options);
-    return within.memory.budget->bytes.empty() ? plan : compile_unchecked(source, within, backends, parameters_of, optional_fusions);
+    return within.memory.budget->bytes.empty() ? plan : Compilation(source, within, backends, parameters_of, optional_fusions).run();
   };
   // A plan with parameters of its own needs memory that is free now.
   const auto limited = [&] {

@@ -113,7 +113,7 @@ GraphSource ModelTemplate::graphs_with_losses(const ModelOptions& o) const {
   return [this, o, terms, plain = plain_graphs(o)](std::int64_t batch) {
     Graph graph = plain(batch);
     const std::vector<std::optional<GraphFile>> files = loss_files(o, graph);
-    const bool in_steps = o.plan.optimizer.accumulate || o.plan.parallel.micro_batches != 1;
+    const bool in_steps = o.plan.parallel.micro_batches != 1;
     for (std::size_t i = 0; i < files.size(); ++i)
       if (files[i]) {
         const std::string labels = terms.size() > 1 ? terms[i].output : std::string();
