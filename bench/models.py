@@ -239,6 +239,7 @@ MODELS = {
     "gru": Network(gru, TOKENS, 10),
     # For plans (bench/rooflines.py): too large to be timed on a CPU.
     "bert_base": Network(lambda: bert(768, 12, 12, 30522, 512), 512, 10),
+    **{f"bert_large_{tokens}": Network(lambda tokens=tokens: bert(1024, 24, 16, 30522, tokens), tokens, 10) for tokens in (128, 384, 512)},
     "vit_base": Network(lambda: vit(768, 12, 12), (3, 224, 224), 1000),
     "gpt2_small": Network(lambda: gpt(768, 12, 12, 50257, 1024), 1024, 50257, per_token=True),
 }

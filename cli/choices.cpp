@@ -40,7 +40,7 @@ std::vector<Choice> choices_of(const Arguments& a, const Model& model, const Pre
       {"learning rate", rate, by_step(optimizer_flags.optimizer, concat(options.plan.optimizer.name, "'s usual one")), optimizer_flags.lr},
       {"schedule", a.text(rate_flags.lr_schedule), "the default", rate_flags.lr_schedule},
       {"epochs", concat(fit.epochs), fit.epochs == 0 ? "as many as the steps take" : "the default", train_flags.epochs},
-      {"batch size", concat(options.plan.batch), "the default where it fits in memory", device_flags.batch_size},
+      {"batch size", concat(options.plan.batch / a[optimizer_flags.accumulate]), "the default where it fits in memory", device_flags.batch_size},
       {"normalisation", normalize.empty() ? "none" : normalize, by_file("normalize", "as the data has it, bytes as 0 to 1"),
        data_flags.normalize},
       {"held out", measured ? concat(data.validation->size(), " samples") : "nothing", measured ? "the data has such a part" : "the data has no such part",

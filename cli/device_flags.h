@@ -31,6 +31,8 @@ inline std::vector<std::int64_t> read_sizes(const FlagRow& row, const std::strin
   return sizes;
 }
 
+enum class Offloaded { nothing, optimizer };
+inline constexpr FlagWord<Offloaded> offloaded[] = {{"none", Offloaded::nothing}, {"optimizer", Offloaded::optimizer}};
 inline constexpr FlagWord<std::optional<LayoutPreference>> layouts[] = {
     {"auto", std::nullopt}, {"blocked", LayoutPreference::blocked}, {"channels-last", LayoutPreference::channels_last}};
 inline constexpr auto number_formats = [] {
@@ -41,7 +43,7 @@ inline constexpr auto number_formats = [] {
 
 struct DeviceFlags : FlagGroup {
   constexpr DeviceFlags() : FlagGroup("devices, batch and kernels") {}
-  Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
+  Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas, or for a plan alone h100:0-7 and others of tandem devices --known; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
   Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by their names or their modules' (with *, ? and [0-5]); the first rule that matches counts, what none names lies with its operands"};
   Flag<std::string> configuration{*this, "configuration", "NAME", "", "which of the file's device configurations (ONNX IR 11) says where nodes and weights lie; none: the file says nothing of it (default: the one for as many devices, where no other option says it)"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
@@ -73,6 +75,7 @@ struct PlacementFlags : FlagGroup {
   Flag<std::optional<MemoryBudget>> memory_budget{*this, "memory-budget", "SIZE", "", "the most memory that a training plan may take on a device: 8GiB (of several devices 8GiB,4GiB), fit (what there is), or a share of the activations such as 50%; the activations that cost least time are computed again for the backward pass", read_memory_budget};
   Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "what these nodes make, or the nodes of these modules (with *, ? and [0-5]; separated by commas), is computed again for the backward pass and not kept"};
   Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
+  Flag<Offloaded> offload{*this, "offload", "WHAT", "none", "what GPUs leave to host memory: optimizer (trained weights and the optimizer's states, which the CPU updates; each step sends weights and gradients over the host link)", one_of<offloaded>};
 };
 inline constexpr PlacementFlags placement_flags;
 

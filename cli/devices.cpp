@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "cli/command.h"
+#include "cli/table.h"
 #include "data/data_file.h"
 #include "data/image.h"
 #include "kernels/cpu/peak.h"
+#include "kernels/described/device_kind.h"
 
 namespace tandem {
 namespace {
@@ -103,7 +105,38 @@ struct Listing {
   }
 };
 
+struct DevicesFlags : FlagGroup {
+  Switch known{*this, "known", off, "list the devices that plans can be made for without them; with --json as plan's --cluster takes it"};
+};
+constexpr DevicesFlags devices_flags;
+
+std::string rate(double flops) { return fmt::format("{:g}", flops / 1e12); }
+
+int show_known(const Invocation& call) {
+  Json::Array list;
+  std::vector<std::vector<std::string>> rows;
+  for (const DeviceKind& kind : known_device_kinds()) {
+    list.push_back(to_json(kind));
+    std::vector<std::string> row = {kind.name, kind.product, fmt::format("{:g} GiB", kind.memory / (1 << 30)),
+                                    fmt::format("{:g}", kind.bandwidth / 1e9)};
+    for (const Precision p : precisions) row.push_back(kind.flops.contains(p) ? rate(kind.flops.at(p)) : "-");
+    row.push_back(kind.links.levels.empty() ? "" : kind.links.levels[0].name);
+    rows.push_back(std::move(row));
+  }
+  if (call.json()) {
+    call.print(Json::Object{{"devices", std::move(list)}});
+    return 0;
+  }
+  std::vector<TableColumn> head = {{"device"}, {"", false, 1}, {"memory", true}, {"GB/s", true}};
+  for (const Precision p : precisions) head.push_back({to_string(p), true});
+  head.push_back({"link", false, 2});
+  call.write(table(head, std::move(rows), output_columns(call.streams, call.environment)) +
+             "TFLOP/s of products by format; --devices h100:0-7 plans for eight of them\n");
+  return 0;
+}
+
 int run(const Invocation& call) {
+  if (call.arguments[devices_flags.known]) return show_known(call);
   const BackendSet backends = BackendSet::load();
   Listing listing;
   for (const Backend* backend : backends.all()) {
@@ -130,8 +163,8 @@ Command devices_command() {
       .name = "devices",
       .help = "list the devices of this machine, what they can do, and why some cannot be used",
       .usage = "[options]",
-      .examples = "  tandem devices\n  tandem devices --json\n",
-      .options = {},
+      .examples = "  tandem devices\n  tandem devices --json\n  tandem devices --known\n",
+      .options = {&devices_flags},
       .run = run,
   };
 }

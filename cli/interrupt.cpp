@@ -19,6 +19,7 @@ constexpr int patience = 800'000;            // microseconds, of End::soon
 std::atomic<int> received = 0;
 std::atomic<std::int64_t> urged_at = 0;  // the first Ctrl-C or SIGTERM
 std::atomic<const std::string*> answer = nullptr;
+std::atomic<bool> silent = false;
 std::atomic<Interrupt::End> end = Interrupt::End::at_once;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free &&
               std::atomic<const std::string*>::is_always_lock_free && std::atomic<Interrupt::End>::is_always_lock_free);
@@ -36,7 +37,8 @@ void handle(int signal) {
   }
   if (int none = 0; !received.compare_exchange_strong(none, signal)) return;
   const int before = errno;
-  if (const std::string* text = answer) [[maybe_unused]] const auto ignored = ::write(STDERR_FILENO, text->data(), text->size());
+  if (const std::string* text = silent ? nullptr : answer.load()) [[maybe_unused]]
+    const auto ignored = ::write(STDERR_FILENO, text->data(), text->size());
   if (end == Interrupt::End::at_once) ::_exit(exit_base + signal);
   if (end == Interrupt::End::soon) {
     const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = patience}};
@@ -80,6 +82,10 @@ void Interrupt::announce(std::string text, End when) {
   answers_.push_back(std::move(text));
   answer = &answers_.back();
   end = when;
+}
+
+void Interrupt::be_silent() {
+  silent = true;
 }
 
 int Interrupt::signal() const {

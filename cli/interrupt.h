@@ -37,6 +37,7 @@ class Interrupt {
   int signal() const;  // 0: none came
   // What a signal is answered with from now on; empty: nothing is said.
   void announce(std::string answer, End end);
+  static void be_silent();  // what is announced is not said any more; from any thread
 
  private:
   struct Handled {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "base/cache_folder.h"
 #include "base/file.h"
@@ -85,11 +86,18 @@ WeightOptions weight_options(const Arguments& a) {
 
 namespace {
 
-// Who gives a number of replicas means the devices that have samples.
-void read_home(const std::string& device, CompileOptions& plan) {
-  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
-  plan.parallel.weights_on = add_device(plan.devices, device);
-  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+// Batches that make one step are one batch, each in a micro-batch of its own or in several.
+void read_batch(const Arguments& a, bool trains, CompileOptions& plan) {
+  plan.batch = a[device_flags.batch_size];
+  std::int64_t& parts = plan.parallel.micro_batches = a[device_flags.micro_batches];
+  const std::int64_t batches = trains ? a[optimizer_flags.accumulate] : 1;
+  if (parts > 1 && parts % batches != 0)
+    fail(ExitCode::usage, "--micro-batches ", parts, " are those of a step, and --accumulate ", batches,
+         " makes it of as many batches: expected a multiple of ", batches);
+  parts = std::max(parts, batches);
+  if (plan.batch > std::numeric_limits<std::int64_t>::max() / batches)
+    fail(ExitCode::usage, "--batch-size ", plan.batch, ": ", batches, " batches of that size (--accumulate) are beyond 64 bits");
+  plan.batch *= batches;
 }
 
 // That share the devices; of a dry run those that there will be.
@@ -100,10 +108,9 @@ int ranks_of(const Arguments& a, const World* world) {
 ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   ModelOptions o;
   o.plan.precision = a[device_flags.precision];
-  o.plan.batch = a[device_flags.batch_size];
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
   o.plan.parallel = a[device_flags.parallel];
-  o.plan.parallel.micro_batches = a[device_flags.micro_batches];
+  read_batch(a, trains, o.plan);
   o.plan.parallel.schedule = a[device_flags.schedule];
   o.plan.parallel.stages = a[device_flags.stage];
   o.plan.parallel.places = parse_place(a[device_flags.place], o.plan.devices, ranks);
@@ -112,7 +119,8 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
     o.plan.parallel.splits = a[placement_flags.split];
     o.plan.memory.budget = a[placement_flags.memory_budget];
     o.plan.memory.recompute = a[placement_flags.recompute];
-    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) read_home(home, o.plan);
+    if (const std::string home = a[placement_flags.weights_on]; !home.empty()) keep_weights_on(o.plan, home);
+    if (a[placement_flags.offload] == Offloaded::optimizer) offload_optimizer(o.plan, ranks);
   }
   o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);

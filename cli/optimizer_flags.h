@@ -54,7 +54,7 @@ struct OptimizerFlags : FlagGroup {
   Flag<double> clip_norm{*this, "clip-norm", "X", "0", "largest norm of all gradients together (0: any)"};
   Flag<double> clip_value{*this, "clip-value", "X", "0", "cut gradients to at most X in size (0: not)"};
   Flag<double> clip_parameter_norm{*this, "clip-parameter-norm", "X", "0", "largest norm of each parameter's gradient (0: any)"};
-  Flag<std::int64_t> accumulate{*this, "accumulate", "N", "1", "batches that make one step, as one batch of N times the size would"};
+  Flag<std::int64_t> accumulate{*this, "accumulate", "N", "1", "batches that make one step: one batch of N times the size, in N micro-batches", whole<1, 65536>};
   Flag<double> ema{*this, "ema", "DECAY", "0", "keep a moving average of the weights, such as 0.999, measure it and write it (0: none)"};
   Switch swa{*this, "swa", off, "keep the mean of the weights at the ends of epochs, measure it and write it"};
 };

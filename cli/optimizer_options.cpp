@@ -113,7 +113,6 @@ OptimizerOptions optimizer_options(const Arguments& a, OptimizerOptions o) {
   o.clip_norm = a[optimizer_flags.clip_norm];
   o.clip_value = a[optimizer_flags.clip_value];
   o.clip_parameter_norm = a[optimizer_flags.clip_parameter_norm];
-  o.accumulate = a[optimizer_flags.accumulate] > 1;
   o.average = a[optimizer_flags.ema] > 0 || a[optimizer_flags.swa];
   return o;
 }
@@ -121,7 +120,6 @@ OptimizerOptions optimizer_options(const Arguments& a, OptimizerOptions o) {
 void read_rate_options(const Arguments& a, FitOptions& o) {
   o.schedule = a[rate_flags.lr_schedule];
   o.learning_rate = a[optimizer_flags.lr];
-  o.accumulate = a[optimizer_flags.accumulate];
   o.averaging = {.ema = a[optimizer_flags.ema], .swa = a[optimizer_flags.swa], .from = a[rate_flags.average_from]};
   o.best = a[rate_flags.best];
   o.early_stopping = {.patience = a[rate_flags.early_stopping], .min_delta = a[rate_flags.min_delta]};

@@ -13,6 +13,7 @@
 #include "cli/optimizer_flags.h"
 #include "cli/tune_options.h"
 #include "cli/weight_flags.h"
+#include "cli/what_if.h"
 #include "planner/plan/plan_file.h"
 #include "runtime/step_kernel.h"
 
@@ -28,6 +29,8 @@ struct PlanFlags : FlagGroup {
   Flag<std::string> check{*this, "check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"};
   Switch autotune{*this, "autotune", off, "time kernels; needs the devices", {.scope = FlagScope::command}};
   Switch verify_passes{*this, "verify-passes", off, "check what each of the planner's passes promises of the graph it leaves"};
+  Flag<std::string> cluster{*this, "cluster", "FILE", "", "descriptions of devices, beside those of `tandem devices --known` or in their place: peaks, memory, links; JSON as `tandem devices --known --json` prints it"};
+  Flag<std::string> what_if{*this, "what-if", "KEY=VALUES", "", "a table of estimates instead of a plan: devices=1..64, batch=256|512 (of all devices; 32/device: of each), precision=fp32|bf16, link=12|50 (GB/s of the outermost links), price=2.5 (of a device's hour); with --output FILE.svg or .png a chart, too"};
   Flag<std::string> dump_passes{*this, "dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"};
 };
 constexpr PlanFlags plan_flags;
@@ -104,6 +107,22 @@ std::string text_of_buckets(const Model& model, const ModelOptions& options, Bac
   return text;
 }
 
+// The known kinds of devices, and a file's before them.
+std::vector<DeviceKind> kinds_with(const std::string& file) {
+  std::vector<DeviceKind> kinds = known_device_kinds();
+  if (file.empty()) return kinds;
+  constexpr std::int64_t most = 16 << 20;  // bytes
+  std::vector<DeviceKind> own;
+  try {
+    own = read_device_kinds(Json::parse(read_regular(file, most, ExitCode::usage)), file);
+  } catch (const Error& e) {
+    fail(e.code(), std::string_view(e.what()).starts_with(file) ? "" : concat(file, ": "), e.what());
+  }
+  std::erase_if(kinds, [&](const DeviceKind& kind) { return find_device_kind(own, kind.name) != nullptr; });
+  kinds.insert(kinds.begin(), own.begin(), own.end());
+  return kinds;
+}
+
 // The model with the placement that it was planned with.
 int annotate(const Invocation& call, const Model& model, const ModelOptions& options, const BackendSet& backends) {
   const std::string file = call.arguments[plan_flags.output];
@@ -129,6 +148,11 @@ int run(const Invocation& asked_call) {
   if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
   if (a[plan_flags.annotate] && (format != "onnx" || a[plan_flags.output].empty()))
     fail(ExitCode::usage, "--annotate needs --format onnx and --output FILE: it writes the model");
+  std::optional<WhatIf> what_if;
+  if (const std::string text = a[plan_flags.what_if]; !text.empty()) {
+    what_if = parse_what_if(text);
+    check_chart(a[plan_flags.output]);
+  }
   if (!a[plan_flags.output].empty())
     check_writable_file(a[plan_flags.output]);
   else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
@@ -137,7 +161,8 @@ int run(const Invocation& asked_call) {
   WeightOptions weights = weight_options(a);
   weights.own_loss = !a[plan_flags.inference] && !a.given(loss_flags.loss);
   const Model model = Model::load(a[model_file], weights);
-  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]));
+  const std::vector<DeviceKind> kinds = kinds_with(a[plan_flags.cluster]);
+  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]), kinds);
   RunOptions asked = run_options(call, a[plan_flags.inference] ? Purpose::predict : Purpose::plan);
   read_train_only(a, model, asked.model.plan.trained.freeze, asked.model.plan.trained.unfreeze);
   ModelOptions options = prepare(model, std::move(asked), backends.all()).options;
@@ -146,6 +171,10 @@ int run(const Invocation& asked_call) {
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   if (a[plan_flags.annotate]) return annotate(call, model, options, backends);
+  if (what_if) {
+    show_what_if(call, model.source(), options, *what_if, kinds, a[plan_flags.output]);
+    return 0;
+  }
   std::string text;
   if (chosen) {
     const Plan plan = model.source().make_plan(options, backends.all());
@@ -178,6 +207,7 @@ Command plan_command() {
           "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
           "  tandem plan models/lenet.onnx --data idx:data/mnist    # as a run on it is planned\n"
           "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
+          "  tandem plan models/resnet50.onnx --devices h100 --batch-size 256 --precision bf16 --what-if devices=1..64\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan --check resnet50.plan\n",
       .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags,

@@ -6,6 +6,7 @@
 #include "base/spec.h"
 #include "cli/chosen_devices.h"
 #include "cli/device_flags.h"
+#include "cli/mpi_ranks.h"
 #include "cli/rank_flags.h"
 #include "cli/train_flags.h"
 
@@ -67,6 +68,7 @@ std::string secret_of(const Invocation& call) {
 std::vector<World::Fact> facts_of(const Arguments& a) {
   std::vector<World::Fact> facts{{"program version", TANDEM_VERSION},
                                  {"resume", a.text(record_flags.resume)},
+                                 {std::string(rank_flags.collectives.name), a.text(rank_flags.collectives)},
                                  {std::string(device_flags.devices.name), a.text(device_flags.devices)}};
   const Json resolved = a.resolved(is_alike_on_ranks);
   for (const auto& [name, value] : resolved.object()) {
@@ -121,27 +123,40 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   if (o.ranks <= 1) return std::nullopt;
   if (o.rank >= o.ranks) fail(ExitCode::usage, told_by, ": rank ", o.rank, " of ", o.ranks, " ranks, which count from 0");
   if (o.address.empty()) o.address = launchers_address(call);
-  if (o.address.empty())
+  if (o.address.empty() && !may_use_mpi(call))
     fail(ExitCode::usage, "rank ", o.rank, " of ", o.ranks, " (by ", told_by,
          ") has no address: give --address HOST:PORT, where rank 0 listens");
   o.timeout_seconds = a[rank_flags.rank_timeout];
+  const Collectives collectives = a[rank_flags.collectives];
+  o.sums = collectives == Collectives::chain ? Route::chain : collectives == Collectives::pairs ? Route::pairs : Route::measured;
   o.secret = secret_of(call);
   return o;
 }
 
-int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*)) {
-  const std::optional<WorldOptions> world = world_options(asked);
+int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*), std::int64_t restarts) {
+  std::optional<WorldOptions> world = world_options(asked);
   const std::int64_t processes = world ? world->ranks : asked.arguments[rank_flags.processes].value_or(1);
   const Arguments a = with_devices(asked, processes, world ? world->rank == 0 : processes == 1);
   const Invocation call{a, asked.streams, asked.environment};
-  if (world) return run_as_rank(call, *world, job);
+  if (world) {
+    struct Entered {
+      Mpi* const mpi;
+      bool together = false;
+      ~Entered() {
+        if (mpi) mpi->leave(together);
+      }
+    } entered{enter_mpi(call, *world)};
+    const int code = run_as_rank(call, *world, job);
+    entered.together = true;
+    return code;
+  }
   if (processes == 1) return job(call, nullptr);
   const std::vector<DeviceSpec> devices = own_devices(parse_devices(a[device_flags.devices]), nullptr);  // all are this machine's
   if (processes == 0 || std::ssize(devices) % processes != 0)
     fail(ExitCode::usage, "--processes ", processes, " for ", devices.size(), devices.size() == 1 ? " device" : " devices", " (", to_string(devices),
          "): expected as many devices for each process");
   BackendSet::load(devices).check(devices, true);
-  return run_processes(static_cast<int>(processes));
+  return run_processes(static_cast<int>(processes), restarts);
 }
 
 bool is_first(const World* world) { return !world || world->rank() == 0; }

@@ -14,8 +14,8 @@ std::optional<WorldOptions> world_options(const Invocation& call);
 
 // Runs `job` alone (its world is null), or as the rank of several that world_options() tells, with only rank 0's streams
 // open; or starts --processes ranks and waits for them. What goes wrong in one rank the others hear of, and none ends
-// before all are done.
-int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world));
+// before all are done. `restarts`: of run_processes().
+int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world), std::int64_t restarts = 0);
 
 // What a rank ends with whose failure rank 0 tells, where all write to one terminal: said once is enough.
 struct ToldByFirst : std::exception {
@@ -25,8 +25,9 @@ struct ToldByFirst : std::exception {
 };
 
 // Starts this program anew as each of --processes ranks and waits for them; passes on the signals that ask to end. They end
-// with this process, however it ends. Returns the exit code of the rank that failed of itself, or what they agree on.
-int run_processes(int processes);
+// with this process, however it ends. Returns the exit code of the rank that failed of itself, or what they agree on. Where a rank is lost,
+// but not by a signal to this process, all are started again, at most `restarts` times, to go on from the last checkpoint.
+int run_processes(int processes, std::int64_t restarts);
 
 // Parts of such jobs. A null world: this process is alone.
 bool is_first(const World* world);  // the one that writes

@@ -1,10 +1,10 @@
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -26,13 +26,6 @@ namespace {
 
 constexpr int signal_exit = 128;  // plus the signal's number
 constexpr timespec patience{20, 0};  // with ranks that go on where another has failed
-
-// By chance, as text.
-std::string drawn() {
-  std::string text;
-  for (const char c : draw_token()) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return text;
-}
 
 // What a rank writes to stderr, kept in memory until it has ended.
 class Errors {
@@ -111,46 +104,80 @@ void pass_on(const std::list<Errors>& errors, bool errors_told) {
 
 int code_of(int status) { return WIFSIGNALED(status) ? signal_exit + WTERMSIG(status) : WEXITSTATUS(status); }
 
-}  // namespace
+// How the ranks of one start have ended.
+struct Ended {
+  int code = 0;
+  bool by_signal = false;  // to this process: it was asked for
+  std::string lost = {};   // which rank was lost and how; empty: none was, each that failed says why
+};
 
-int run_processes(int processes) {
-  std::vector<std::string> arguments = split(read_file("/proc/self/cmdline"), '\0');
-  arguments.pop_back();  // each ends with a zero
-  const std::string address = concat("unix:@tandem-", drawn());  // on this machine; known to who was reported, leaves no file behind
-  const std::string secret = drawn();
-  const HeldSignals signals;
+std::string text_of(int rank, int status) {
+  return concat("rank ", rank, WIFSIGNALED(status) ? concat(" was ended by signal ", WTERMSIG(status)) : " lost another one");
+}
+
+// `resume`: each goes on from the last checkpoint.
+Ended run_once(const std::vector<std::string>& arguments, int processes, bool resume, const HeldSignals& signals) {
+  const std::string address = concat("unix:@tandem-", drawn_text());  // on this machine; known to who was reported, leaves no file behind
+  const std::string secret = drawn_text();
   std::vector<pid_t> running;
   std::list<Errors> errors;  // rank 0 speaks for itself
-  for (int rank = 0; rank < processes; ++rank)
-    running.push_back(start(arguments,
-                            {concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes), concat("TANDEM_ADDRESS=", address),
-                             concat("TANDEM_SECRET=", secret)},
-                            rank > 0 ? &errors.emplace_back() : nullptr, signals.before));
-  const pid_t first = running[0];
-  bool reported = false, asked = false;
+  for (int rank = 0; rank < processes; ++rank) {
+    std::vector<std::string> settings{concat("TANDEM_RANK=", rank), concat("TANDEM_WORLD_SIZE=", processes),
+                                      concat("TANDEM_ADDRESS=", address), concat("TANDEM_SECRET=", secret)};
+    if (resume) settings.emplace_back("TANDEM_RESUME=on");
+    running.push_back(start(arguments, settings, rank > 0 ? &errors.emplace_back() : nullptr, signals.before));
+  }
+  const std::vector<pid_t> all = running;
+  bool reported = false;
+  Ended ended;
   std::vector<int> codes;
   const auto pass = [&](int signal) {
     for (const pid_t child : running) ::kill(child, signal);
   };
-  while (!running.empty()) {
+  for (std::size_t asked = 0; !running.empty();) {
     const int signal = sigtimedwait(&signals.held, nullptr, &patience);
-    if (signal > 0 && signal != SIGCHLD) pass(signal);
-    // Ranks that have met end together; those that still wait for one that is no more would wait for long.
+    if (signal > 0 && signal != SIGCHLD) {
+      ended.by_signal = true;
+      pass(signal);
+    }
+    // Ranks that have met end together; those that still wait for one that is no more would wait for long. One that was stopped hears
+    // no wish.
+    constexpr std::array wishes{SIGTERM, SIGKILL};
     const bool failed = std::any_of(codes.begin(), codes.end(), [](int c) { return c != 0; });
-    if (signal < 0 && errno == EAGAIN && failed && !std::exchange(asked, true)) pass(SIGTERM);
+    if (signal < 0 && errno == EAGAIN && failed && asked < wishes.size()) pass(wishes[asked++]);
     std::erase_if(running, [&](pid_t child) {
       int status = 0;
       if (::waitpid(child, &status, WNOHANG) != child) return false;
       codes.push_back(code_of(status));
-      if (child == first) reported = WIFEXITED(status) && WEXITSTATUS(status) != 0;
+      const bool lost = asked == 0 && (WIFSIGNALED(status) || codes.back() == static_cast<int>(ExitCode::communication));
+      if (lost && (ended.lost.empty() || WIFSIGNALED(status)))
+        ended.lost = text_of(static_cast<int>(std::ranges::find(all, child) - all.begin()), status);
+      if (child == all[0]) reported = WIFEXITED(status) && WEXITSTATUS(status) != 0;
       return true;
     });
   }
   pass_on(errors, reported);
   // Where one failed, the others end with `communication`.
-  const auto cause =
-      std::find_if(codes.begin(), codes.end(), [](int c) { return c != 0 && c != static_cast<int>(ExitCode::communication); });
-  return cause != codes.end() ? *cause : *std::max_element(codes.begin(), codes.end());
+  const auto is_cause = [](int c) { return c != 0 && c != static_cast<int>(ExitCode::communication); };
+  const auto cause = std::ranges::find_if(codes, is_cause);
+  ended.code = cause != codes.end() ? *cause : *std::ranges::max_element(codes);
+  const bool explained = std::ranges::any_of(codes, [&](int c) { return is_cause(c) && c < signal_exit; });
+  if (explained) ended.lost.clear();
+  return ended;
+}
+
+}  // namespace
+
+int run_processes(int processes, std::int64_t restarts) {
+  std::vector<std::string> arguments = split(read_file("/proc/self/cmdline"), '\0');
+  arguments.pop_back();  // each ends with a zero
+  const HeldSignals signals;
+  for (std::int64_t n = 0;; ++n) {
+    const Ended ended = run_once(arguments, processes, n > 0, signals);
+    if (ended.code == 0 || ended.by_signal || ended.lost.empty() || n == restarts) return ended.code;
+    std::cerr << "note: " << ended.lost << ": restart " << n + 1 << " of " << restarts << ", from the last checkpoint (--restart)"
+              << std::endl;
+  }
 }
 
 }  // namespace tandem

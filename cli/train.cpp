@@ -17,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/loss_flags.h"
 #include "cli/model_options.h"
+#include "cli/mpi_ranks.h"
 #include "cli/optimizer_options.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
@@ -40,15 +41,17 @@ namespace {
 
 constexpr double long_step = 60;  // seconds: whoever waits for it is told
 
-// Where nobody asked for a batch it is one that fits: `plan` is made again with the power of two below what does.
+// Where nobody asked for a batch it is one that fits: `plan` is made again with micro-batches of the power of two below what does.
 void with_a_batch_that_fits(const Invocation& call, Prepared& job, const World* world, const std::function<void()>& plan) {
   try {
     plan();
   } catch (const BatchTooLarge& e) {
     if (call.arguments.given(device_flags.batch_size) || world) throw;
-    job.options.plan.batch = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(e.fits)));
-    call.say(concat("note: ", e.what(), "; the batch size is ", job.options.plan.batch, " (--batch-size overrules it)"));
-    set_in_config(job.fit, device_flags.batch_size, job.options.plan.batch);
+    const std::int64_t parts = job.options.plan.parallel.micro_batches;
+    job.options.plan.batch = parts * static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(e.fits / parts)));
+    const std::int64_t batch = job.options.plan.batch / call.arguments[optimizer_flags.accumulate];
+    call.say(concat("note: ", e.what(), "; the batch size is ", batch, " (--batch-size overrules it)"));
+    set_in_config(job.fit, device_flags.batch_size, batch);
     plan();
   }
 }
@@ -222,6 +225,8 @@ int train(const Invocation& asked, World* world) {
   if (dry) return show_plan(call, model, job, backends);
   agree_on(world, facts_of(call, model, job.data, world), job.options.plan.devices, backends);
   place.say(call);
+  const bool by_mpi = world && is_started_by_mpi(call);
+  if (by_mpi) tell_words_at_once(*world, job.fit.run_dir);
   interrupt.announce(answer_to_signal(call, "stopping the planning: nothing is written"), Interrupt::End::soon);
   try {
     return train_until_stopped(call, model, job, backends, interrupt, world);
@@ -229,7 +234,8 @@ int train(const Invocation& asked, World* world) {
     if (interrupt.signal() == 0 && world) world->any(true);  // another rank has ended: fails, saying which
     throw StoppedBySignal(interrupt.signal());
   } catch (const Error& e) {
-    if (e.code() == ExitCode::communication && interrupt.signal() != 0) throw StoppedBySignal(interrupt.signal());
+    // What mpirun sends when a rank has ended is no wish to stop.
+    if (e.code() == ExitCode::communication && interrupt.signal() != 0 && !by_mpi) throw StoppedBySignal(interrupt.signal());
     throw;
   }
 }
@@ -242,7 +248,13 @@ int run(const Invocation& call) {
   a.require(data_flags.data);
   if (!a[output_flags.dry_run]) a.require(output_flags.output);
   a[train_flags.grace], a[output_flags.keep];  // read now: a slip is told before anything is done
-  if (!a[output_flags.dry_run]) return on_ranks(call, train);
+  const std::int64_t restarts = a[record_flags.restart];
+  if (restarts > 0 && a[rank_flags.processes].value_or(1) == 1)
+    fail(ExitCode::usage, "--restart ", restarts,
+         " needs --processes, whose ranks it starts again (for other launchers: docs/clusters.md)");
+  if (const std::string run = a[record_flags.run_dir]; restarts > 0 && (run.empty() || run == "none"))
+    fail(ExitCode::usage, "--restart ", restarts, " needs --run-dir, the folder whose checkpoint the ranks go on from");
+  if (!a[output_flags.dry_run]) return on_ranks(call, train, restarts);
   const Arguments filled = with_devices(call, a[rank_flags.processes].value_or(1), true);
   return train({filled, call.streams, call.environment}, nullptr);
 }
@@ -262,8 +274,7 @@ Command train_command() {
           "  tandem train --run-dir runs/mnist --resume --epochs 8\n"
           "  tandem train models/resnet50.onnx --data random --steps 10 --batch-size 8 --dry-run\n"
           "  tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --processes 4\n"
-          "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3 --address "
-          "node1:29500\n",
+          "  mpirun -np 4 tandem train models/lenet.onnx --data synthetic:digits --init he-normal --devices cpu:0-3\n",
       .notes =
           "signals:\n"
           "  Ctrl-C, SIGTERM, SIGHUP (the terminal was closed), SIGUSR1, SIGUSR2 (Slurm's --signal=USR1@60) and SIGXCPU end a run after\n"

@@ -104,7 +104,7 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
   const int signal = interrupt.signal() != 0 ? interrupt.signal() : SIGINT;  // or another rank's
   if (history.steps == 0) throw StoppedBySignal(signal);
   const std::string folder = job.fit.run_dir.string(), output = call.arguments[output_flags.output], beside = unfinished(output);
-  if (is_first(world)) {
+  model.together([&] {
     const World::Busy busy(world);
     try {
       if (folder.empty()) save_outputs(call.arguments, model, beside, save_options(call.arguments));
@@ -113,7 +113,7 @@ int stopped(const Invocation& call, Model& model, const History& history, const 
     } catch (const Error& e) {
       keep_and_fail(call, model, job, history, e);
     }
-  }
+  });
   if (call.json()) call.print(stopped_event(history, folder.empty() ? beside : ""));
   if (folder.empty())
     call.say(fmt::format("stopped after step {}; the weights so far are in {}, {} was not written", history.steps, beside, output));
@@ -127,30 +127,40 @@ std::vector<std::string> write_trained(const Invocation& call, Model& model, con
   const bool first = is_first(world);
   const std::string output = a[output_flags.output];
   const ExportedWeights which = a[rate_flags.exports];
-  try {
-    if (a[output_flags.keep] == KeptWeights::best) {
-      const std::filesystem::path best = job.fit.run_dir / "best.checkpoint";
-      if (first && !std::filesystem::exists(best))
-        call.warn(concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
-      take_best(model, best, world);
-    }
-    model.gather_parameters();
-    if (first && which == ExportedWeights::both) {
+  // By rank 0, with what the others have. What cannot be written is kept while they still give it.
+  const auto by_first = [&](const std::function<void()>& work) {
+    model.together([&] {
       const World::Busy busy(world);
-      save_outputs(a, model, last_beside(output), save_options(a));
+      try {
+        work();
+      } catch (const Error& e) {
+        if (e.code() == ExitCode::communication) throw;
+        keep_and_fail(call, model, job, history, e);
+      }
+    });
+  };
+  if (a[output_flags.keep] == KeptWeights::best) {
+    const std::filesystem::path best = job.fit.run_dir / "best.checkpoint";
+    if (first && !std::filesystem::exists(best))
+      call.warn(concat(job.fit.run_dir.string(), " holds no best checkpoint: the last weights are written"));
+    try {
+      take_best(model, best, world);
+    } catch (const Error& e) {
+      if (!first || e.code() == ExitCode::communication) throw;
+      keep_and_fail(call, model, job, history, e);
     }
-    if (job.fit.averaging.any() && which != ExportedWeights::last && model.swap_averages()) model.gather_parameters();
-    if (!first) return {output};
-    const World::Busy busy(world);
+  }
+  if (which == ExportedWeights::both) by_first([&] { save_outputs(a, model, last_beside(output), save_options(a)); });
+  if (job.fit.averaging.any() && which != ExportedWeights::last) model.swap_averages();
+  std::vector<std::string> written{output};
+  by_first([&] {
     SaveOptions options = save_options(a);
     if (a[output_flags.export_training_info])
       options.training =
           model.training_step(history.epochs.empty() ? job.fit.learning_rate.value_or(0) : history.epochs.back().learning_rate);
-    return save_outputs(a, model, output, options);
-  } catch (const Error& e) {
-    if (!first || e.code() == ExitCode::communication) throw;
-    keep_and_fail(call, model, job, history, e);
-  }
+    written = save_outputs(a, model, output, options);
+  });
+  return written;
 }
 
 int tell_result(const Invocation& call, Model& model, const Prepared& job, const History& history, const std::vector<std::string>& written,

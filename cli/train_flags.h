@@ -40,6 +40,7 @@ inline constexpr OutputFlags output_flags;
 struct RecordFlags : FlagGroup {
   constexpr RecordFlags() : FlagGroup("run folder and records") {}
   Flag<std::string> run_dir{*this, "run-dir", "DIR", "", "keep checkpoints, metrics, curves, the plans and config.json there (default runs/MODEL-N, none for none)"};
+  Flag<std::int64_t> restart{*this, "restart", "N", "0", "start the ranks of --processes again when one is lost, at most N times: they go on from the last checkpoint of --run-dir", {.scope = FlagScope::call}};
   Switch resume{*this, "resume", off, "go on from --run-dir's last checkpoint, with the options of that run where none are given and with its plans", {.scope = FlagScope::call}};
   Switch overwrite{*this, "overwrite", off, "start anew in a --run-dir that holds a run; replace a file of external data beside --output", {.scope = FlagScope::call}};
   Flag<std::string> checkpoint_every{*this, "checkpoint-every", "N|TIME", "", "a checkpoint every N steps too, or so often: 90s, 10m, 1h (default after epochs only)", {.field = "checkpoint_steps"}};

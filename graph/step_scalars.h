@@ -29,10 +29,8 @@ struct StepScalars {
   float factor2 = 0;      // nadam: of the mean, μₜ₊₁/(1−Πμ·μₜ₊₁)
   float clip = 1;         // what all gradients are multiplied by: less than 1 where their norm is above its limit
   float epoch = 0;        // from 0: a group of parameters may start later
-  float fresh = 1;        // not 0: this is the first batch of the step
-  float hold = 0;         // not 0: others follow, parameters and their states stay as they are
   float average = 0;      // how far averages of the parameters move towards them: 1 takes them as they are
-  float unused[3] = {};
+  float unused[5] = {};
   static constexpr int count = 16;
 };
 static_assert(sizeof(StepScalars) == StepScalars::count * sizeof(float));

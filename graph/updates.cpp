@@ -69,14 +69,14 @@ UpdateNumbers update_numbers(UpdateKind kind, const Attributes& a) {
   const auto flag = [&](std::string_view name) { return a.integer(name, 0) != 0; };
   UpdateNumbers n{.kind = kind,
                   .nesterov = flag("nesterov"), .decoupled = flag("decoupled"), .amsgrad = flag("amsgrad"), .centered = flag("centered"),
-                  .accumulate = flag("accumulate"), .average = flag("average"), .copies = flag("copies"), .always = flag("always"),
+                  .average = flag("average"), .copies = flag("copies"),
                   .rate = real("rate", 1), .from = real("from"),
                   .weight_decay = real("weight_decay"), .momentum = real("momentum"), .dampening = real("dampening"),
                   .beta1 = a.has("rho") ? real("rho") : real("beta1"), .beta2 = real("beta2"), .epsilon = real("epsilon"),
                   .rate_decay = real("rate_decay"), .trust = real("trust"),
                   .clip_value = real("clip_value"), .clip_norm = real("clip_norm"),
                   .own = update_states(kind, a)};
-  n.states = static_cast<int>(n.own.size()) + n.accumulate + n.average;
+  n.states = static_cast<int>(n.own.size()) + n.average;
   return n;
 }
 

@@ -39,10 +39,8 @@ struct UpdateOperands {
 struct UpdateNumbers {
   UpdateKind kind = UpdateKind::sgd;
   bool nesterov = false, decoupled = false, amsgrad = false, centered = false;
-  bool accumulate = false;  // several batches make a step: a state more, the sum of their gradients
   bool average = false;     // a state more, the last: an average of the parameter
   bool copies = false;      // the parameter is kept in 16 bits, too
-  bool always = false;      // AssignUpdate: also in steps that are skipped, and where other batches of the step follow
   double rate = 1;          // times the step's learning rate
   double from = 0;          // the epoch from which on the parameter moves
   double weight_decay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, epsilon = 0;  // beta1 is rho, too
@@ -51,7 +49,7 @@ struct UpdateNumbers {
   double clip_norm = 0;     // largest norm of each parameter's gradient; 0: any
 
   int states = 0;  // of all kinds, without the copy
-  std::vector<UpdateState> own;  // of the formula: those before the sum and the average
+  std::vector<UpdateState> own;  // of the formula: those before the average
 };
 UpdateNumbers update_numbers(UpdateKind kind, const Attributes& attributes);
 

@@ -125,6 +125,8 @@ ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folde
 
 ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
     : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  std::string().swap(bytes);  // the message has them
   try {
     step = training_step_of(proto, external);
     if (step && step->loss == "output" && weights.own_loss) loss = add_loss(proto, *step);
@@ -149,7 +151,7 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
   WeightOptions with_adapters = rules;
   for (const LoraAdapter& adapter : lora.adapters) with_adapters.trainable.insert(with_adapters.trainable.end(), {adapter.a, adapter.b});
-  flat = flatten_untied(proto, static_cast<std::int64_t>(bytes.size()), external, with_adapters);
+  flat = flatten_untied(proto, size, external, with_adapters);
   for (TemplateTensor& t : flat.tensors)
     for (const LoraAdapter& adapter : lora.adapters)
       if (t.name == adapter.a || t.name == adapter.b) t.reason = concat("an adapter of '", adapter.weight, "'");

@@ -1,6 +1,7 @@
 // An ONNX file as a template: read safely, checked whole, turned into graphs for any batch size, written back.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -88,6 +89,12 @@ class ModelFile {
     std::string name;
     Tensor tensor;
   };
+  // The same, asked for one by one as they are written: of an output without external data twice where it does not fit one file.
+  struct WeightSource {
+    std::vector<std::pair<std::string, TensorType>> weights;
+    std::function<Tensor(const std::string&)> read;  // of the type said
+  };
+  void write_from(const WeightSource& weights, const std::filesystem::path& path, const SaveOptions& options = {}) const;
   void write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options = {}) const;
   // The adapters alone, in ONNX Runtime's format (importer/message/adapter_file.h): parameters NAME.lora_A and NAME.lora_B of each adapted
   // weight, in its type, and lora.scale, alpha / r. They are named as the inputs of the model that SaveOptions::adapters_as_inputs gives.

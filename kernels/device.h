@@ -6,6 +6,7 @@
 
 #include "kernels/collective.h"
 #include "kernels/kernel.h"
+#include "kernels/interconnect.h"
 #include "kernels/precision.h"
 
 namespace tandem {
@@ -32,12 +33,15 @@ struct DeviceModel {
   double flops = 0;                 // float32 peak, FLOP/s
   double bandwidth = 0;             // memory, bytes/s
   double launch_seconds = 0;        // fixed cost of one kernel
-  double link_bandwidth = 0;        // to a neighbour, bytes/s
+  double link_bandwidth = 0;        // to the nearest neighbour, bytes/s
   int threads = 1;
   int multiprocessors = 0;          // of a GPU: how many blocks fill it goes by them
   // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
   double sharing = 1;
   std::int64_t alignment = 64;      // bytes: buffers begin at multiples of it. Not kept in plans
+  Interconnect links;                      // to all others; without levels one of link_bandwidth. Not kept in plans
+  // Of these, what a backend's libraries take beside a plan's arenas; `memory` is without it. Not kept in plans
+  std::int64_t reserved = 0;        // bytes
 };
 
 class Event {
@@ -128,6 +132,8 @@ class Backend {
   virtual std::string version() const = 0;              // of what its timings depend on: library, ISA
   virtual std::string unusable() const = 0;             // empty, or why no device can be opened
   virtual int device_count() const = 0;
+  // Of devices that are only described, what their plans rest on: printed once. Empty of devices that can be opened.
+  virtual std::string assumed() const { return {}; }
   // Why plans of this precision cannot be made for the backend's devices; empty where they can.
   virtual std::string declines(Precision precision) const {
     return precision == Precision::fp32 ? "" : concat("backend ", name(), " computes in fp32 only");

@@ -1,5 +1,5 @@
-// Sums over all devices of several processes: the devices of one come together first, and one of their threads exchanges the sums by
-// the chain. All other exchanges go from member to member.
+// Sums over all devices of several processes go by the chain, where that takes no longer than from member to member: the devices of one
+// process come together first, and one of their threads exchanges the sums. All other exchanges go from member to member.
 #include "kernels/host_group.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "kernels/exchange_rounds.h"
 #include "kernels/member_exchange.h"
+#include "kernels/sum_route.h"
 #include "ranks/world.h"
 
 namespace tandem {
@@ -20,7 +21,8 @@ class HostGroup final : public CollectiveGroup {
         ranks_(std::max(spec.ranks, static_cast<int>(spec.devices.size()))),
         channels_({.first = first_, .count = static_cast<int>(spec.devices.size()), .world = spec.world}),
         meeting_(static_cast<int>(spec.devices.size()), spec.first_rank, spec.timeout_seconds),
-        buffers_(spec.devices.size()) {
+        buffers_(spec.devices.size()),
+        route_(world_, static_cast<int>(spec.devices.size())) {
     world_.on_stop([this](const std::string& reason) { wake(reason); });
   }
   ~HostGroup() override { world_.on_stop({}); }
@@ -45,6 +47,7 @@ class HostGroup final : public CollectiveGroup {
   }
 
  private:
+  bool goes_by_chain(const ExchangeSpec& spec) const { return is_sum_over_all(spec, ranks_) && !route_.is_by_pairs(spec); }
   void wake(const std::string& reason) {
     meeting_.abort(reason);
     channels_.abort(reason);
@@ -55,6 +58,7 @@ class HostGroup final : public CollectiveGroup {
   Channels channels_;  // whose members wait for each other without end: who waits at a line judges who is at fault
   Meeting meeting_;    // of sums over all
   std::vector<std::byte*> buffers_;  // by local device
+  SumRoute route_;
 };
 
 class HostAllReduce final : public Kernel {
@@ -70,26 +74,21 @@ class HostAllReduce final : public Kernel {
   std::byte* buffer_ = nullptr;
 };
 
-// The lines that members of different processes need between them.
 void HostGroup::connect(std::span<const ExchangeSpec> exchanges) {
   const int each = static_cast<int>(buffers_.size());
   std::vector<DeviceLine> lines;
+  if (std::ranges::any_of(exchanges, [&](const ExchangeSpec& s) { return is_sum_over_all(s, ranks_); })) route_.choose();
   for (const ExchangeSpec& spec : exchanges) {
-    if (is_sum_over_all(spec, ranks_)) continue;
+    if (goes_by_chain(spec)) continue;
     check(spec);
-    for (std::size_t a = 0; a < spec.members.size(); ++a)
-      for (std::size_t b = 0; b < spec.members.size(); ++b) {
-        const int low = spec.members[a], high = spec.members[b];
-        if (low / each < high / each && tandem::meet(spec, a, b))
-          lines.push_back({{low, spec.stream(a)}, {high, spec.stream(b)}, low / each, high / each});
-      }
+    add_lines(spec, each, lines);
   }
   world_.open_lines(std::move(lines));
 }
 
 std::unique_ptr<Kernel> HostGroup::make(const ExchangeSpec& spec, int rank) {
   const int local = rank - first_;
-  if (!is_sum_over_all(spec, ranks_)) return channels_.make(spec, rank);
+  if (!goes_by_chain(spec)) return channels_.make(spec, rank);
   check(spec);
   if (local < 0 || local >= meeting_.members())
     fail(ExitCode::communication, "all-reduce: device ", rank, " is not of rank ", world_.rank());

@@ -7,10 +7,7 @@ namespace tandem {
 
 class Backend;
 
-// The backend of a module (libtandem_NAME.so): looked for in the folders of $TANDEM_BACKEND_PATH, beside the program and in
-// ../lib/tandem from there, beside this library and in tandem/ from there. It stays open as long as the process: its kernels' code is in
-// it.
-// Null where there is none, and why.
+// The backend of a module (base/module.h), extern "C" const tandem::Backend* tandem_backend() there. Null where there is none, and why.
 const Backend* open_module(std::string_view name, std::string& reason);
 
 }  // namespace tandem

@@ -33,6 +33,7 @@ class TracedBackend final : public Backend {
   std::string version() const override { return backend_.version(); }
   std::string unusable() const override { return backend_.unusable(); }
   int device_count() const override { return backend_.device_count(); }
+  std::string assumed() const override { return backend_.assumed(); }
   std::string declines(Precision precision) const override { return backend_.declines(precision); }
   bool stages_inputs() const override { return backend_.stages_inputs(); }
   DeviceModel model(int index, int devices_in_use) const override { return backend_.model(index, devices_in_use); }

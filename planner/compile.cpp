@@ -18,6 +18,7 @@
 #include "planner/pipeline/schedules.h"
 #include "planner/place/by_rules.h"
 #include "planner/place/find_phases.h"
+#include "planner/plan/timeline.h"
 #include "planner/programs.h"
 #include "planner/recompute_programs.h"
 #include "planner/rewrite/fusing.h"
@@ -179,8 +180,8 @@ class Compilation {
     plan_.options.threads = models_[0].threads;
   }
 
-  // For each graph and layout preference that is open; the estimated faster one is kept. A plan that shares another's parameters keeps
-  // their layouts.
+  // For each graph and layout preference that is open; the estimated faster one is kept. What parameters in parts take beside replicas does
+  // not count: their bits are those of replicas. A plan that shares another's parameters keeps their layouts.
   void choose_kernels() {
     std::vector<LayoutPreference> preferences{LayoutPreference::blocked, LayoutPreference::channels_last};
     if (o_.layout)
@@ -216,14 +217,21 @@ class Compilation {
       kernel.multiprocessors = units_[u].model.multiprocessors;
       kernel.device = units_[u].device;
       ChosenKernels* const shared = units_.size() > 1 ? &chosen : nullptr;
-      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared};
+      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared, .training = training_};
       Tuner& tuner = *tuners_.at(units_[u].backend);
       c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
       name_parts(*c.programs[u], graphs, graphs.graphs[units_[u].graph]);
       for (auto& [key, operand] : fixed_by(*c.programs[u])) fixed.emplace(key, std::move(operand));
-      c.seconds = std::max(c.seconds, c.programs[u]->seconds);
+      c.seconds = std::max(c.seconds, seconds_to_compute(*c.programs[u]));
     }
     return c;
+  }
+
+  static double seconds_to_compute(const LoweredGraph& program) {
+    double seconds = program.seconds - program.turned_seconds;
+    for (const Step& s : program.steps)
+      if (is_update(program, s)) seconds -= s.seconds;
+    return seconds;
   }
 
   // Of parameters that the program holds in part: which.
@@ -244,6 +252,7 @@ class Compilation {
       for (const auto& program : best_.programs) arrange_phases(*program);
     if (training_) recompute();
     assemble_programs(plan_, best_.programs);
+    plan_.seconds = seconds_of(plan_);
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
     for (const Labels& l : losses_)
       if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
@@ -251,8 +260,13 @@ class Compilation {
     return std::move(plan_);
   }
 
-  // Activations that are computed again, in each program by itself.
+  // Activations that are computed again, in each program by itself. What is tried is one program of a plan of all.
   void recompute() {
+    if (!o_.memory.budget && o_.memory.recompute.empty()) return;
+    std::vector<std::unique_ptr<LoweredGraph>> all;
+    for (const auto& program : best_.programs) all.push_back(std::make_unique<LoweredGraph>(*program));
+    Plan whole = plan_;
+    assemble_programs(whole, all);
     std::vector<ProgramToRecompute> programs;
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const auto device = static_cast<std::size_t>(std::ranges::find(unit_of_, u) - unit_of_.begin());
@@ -261,37 +275,33 @@ class Compilation {
         const std::size_t output = best_.graphs->outputs.empty() ? i : at(best_.graphs->outputs[best_.graphs->of[device]][i]);
         if (outputs_[output].role == ValueRole::loss) p.losses.push_back(i);
       }
-      p.bytes_of = [this, u, device](const LoweredGraph& program) {
-        std::vector<std::unique_ptr<LoweredGraph>> trial;
-        for (std::size_t i = 0; i < best_.programs.size(); ++i)
-          trial.push_back(std::make_unique<LoweredGraph>(i == u ? program : *best_.programs[i]));
-        Plan plan = plan_;
-        assemble_programs(plan, trial);
-        const DeviceProgram& assembled = plan.program_of(device);
+      p.bytes_of = [this, &whole, device](LoweredGraph program) {
+        finish(program);
+        const DeviceProgram assembled = assemble_program(whole, whole.devices[device].program, replica_of(device, program), o_);
         return ProgramBytes{assembled.peak_bytes(), assembled.arenas[static_cast<std::size_t>(ArenaKind::scratch)].bytes};
       };
     }
     plan_.recompute = recompute_programs(programs, o_);
   }
 
+  void finish(LoweredGraph& program) const {
+    if (!collective_ && o_.parallel.micro_batches == 1) schedule_updates(program);
+    share_in_place(program);
+  }
+
+  Replica replica_of(std::size_t d, const LoweredGraph& program) const {
+    Replica replica{o_.devices[d],   models_[d], slices_[d].begin,
+                    slices_[d].size, &program,   backend(o_.devices[d].id.backend).stages_inputs()};
+    if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
+    if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(d));
+    return replica;
+  }
+
   // Fills the plan by these programs, by unit.
   void assemble_programs(Plan& plan, const std::vector<std::unique_ptr<LoweredGraph>>& programs) {
-    for (const auto& program : programs) {
-      if (!collective_ && o_.parallel.micro_batches == 1) schedule_updates(*program);
-      share_in_place(*program);
-    }
+    for (const auto& program : programs) finish(*program);
     std::vector<Replica> replicas;
-    for (std::size_t d = 0; d < o_.devices.size(); ++d) {
-      Replica replica{o_.devices[d],
-                      models_[d],
-                      slices_[d].begin,
-                      slices_[d].size,
-                      programs[unit_of_[d]].get(),
-                      backend(o_.devices[d].id.backend).stages_inputs()};
-      if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
-      if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(d));
-      replicas.push_back(std::move(replica));
-    }
+    for (std::size_t d = 0; d < o_.devices.size(); ++d) replicas.push_back(replica_of(d, *programs[unit_of_[d]]));
     if (o_.parallel.micro_batches > 1 && placement_ && placement_->stages > 1) plan.schedule = to_string(o_.parallel.schedule);
     rows_.resize(outputs_.size());
     assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);

@@ -56,6 +56,16 @@ struct Way {
   bool more = false;  // of what the way before it has, if that is such a way, too
 };
 
+// On the host's own memory no limit is known.
+void offload_optimizer(CompileOptions& o) {
+  if (o.memory.most.size() == 1) o.memory.most.resize(o.devices.size(), o.memory.most[0]);
+  if (!o.memory.most.empty()) o.memory.most.push_back(0);
+  if (!o.memory.free.empty()) o.memory.free.push_back(-1);
+  o.parallel.data = o.parallel.zero = 0;
+  o.parallel.weights_on = static_cast<int>(o.devices.size());
+  o.devices.push_back({.id = {"cpu", 0}, .weight = 0});
+}
+
 std::vector<Way> ways_of(const CompileOptions& o) {
   std::vector<Way> ways;
   const auto add = [&](std::string words, const auto& change) {
@@ -72,9 +82,11 @@ std::vector<Way> ways_of(const CompileOptions& o) {
       std::max<std::int64_t>(1, std::ranges::count_if(o.devices, [](const DeviceSpec& d) { return d.weight > 0; }));
   for (std::int64_t parts = 2 * o.parallel.micro_batches; parts <= o.batch / replicas && o.batch % parts == 0; parts *= 2)
     add(concat(option("micro_batches"), ' ', parts), [&](CompileOptions& w) { w.parallel.micro_batches = parts; }), ways.back().more = true;
-  const bool data_alone = o.devices.size() > 1 && o.parallel.zero < 3 && o.parallel.tensor == 1 && o.parallel.pipeline == 1 &&
-                          o.parallel.places.empty() && !o.configuration && !o.placement;
-  if (data_alone)
+  const bool data_alone = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty() && !o.configuration &&
+                          !o.placement && o.parallel.weights_on < 0;
+  if (data_alone && std::ranges::all_of(o.devices, [](const DeviceSpec& d) { return d.id.backend != "cpu"; }))
+    add(concat(option("offload"), " optimizer trained weights and the optimizer's states are in host memory"), offload_optimizer);
+  if (data_alone && o.devices.size() > 1 && o.parallel.zero < 3)
     add(concat(option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ", o.devices.size(), " devices"),
         [](CompileOptions& w) { w.parallel.zero = 3; });
   return ways;
@@ -91,7 +103,8 @@ std::string help_for(const CompileOptions& o, const Compile& compile) {
       const Plan plan = compile(way.options);
       if (too_large(plan, way.options)) continue;
       std::int64_t most = 0;
-      for (const DeviceProgram& p : plan.programs) most = std::max(most, p.peak_bytes());
+      for (const PlanDevice& d : plan.devices)
+        if (d.weight > 0) most = std::max(most, plan.programs[d.program].peak_bytes());
       text += concat("; with ", way.words, ": ", mebibytes(most), " for a batch of ", o.batch);
       if (!plan.recompute.empty()) text += concat(" (", plan.recompute, ")");
       told = told || way.more;

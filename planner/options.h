@@ -55,7 +55,6 @@ struct OptimizerOptions {
   double clip_norm = 0;       // largest norm of all gradients together; 0: any
   double clip_value = 0;      // gradients are cut to ± this
   double clip_parameter_norm = 0;  // largest norm of each parameter's gradient
-  bool accumulate = false;    // several batches may make a step (StepState)
   bool average = false;       // averages of the parameters are kept (StepState::average)
   bool operator==(const OptimizerOptions&) const = default;
 };
@@ -260,7 +259,13 @@ inline bool chooses_by_time(const CompileOptions& o) { return o.tuning.autotune 
 // the earlier device first among equals). Fails (usage) where no weight is positive or one is negative.
 std::vector<std::int64_t> slice_sizes(std::int64_t batch, std::span<const double> weights);
 
-// How many micro-batches a batch has of which none is larger than `most` rows: the fewest that are equal.
-std::int64_t micro_batches_of(std::int64_t batch, std::int64_t most);
+// A batch in equal parts. `last` rows that fill no part are in parts of their own, each of as many as divide a part: these stand there
+// equally often, so that means over the part, a normalization's too, are theirs (planner/micro_batches.h).
+struct MicroBatches {
+  std::int64_t count = 1, rows = 0, last = 0;
+  std::int64_t batch() const { return count * rows; }  // with the rows that are repeated
+};
+// The parts of at most `most` rows, and at least half as many, that have the fewest rows in all.
+MicroBatches micro_batches_of(std::int64_t batch, std::int64_t most);
 
 }  // namespace tandem

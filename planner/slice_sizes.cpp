@@ -31,10 +31,4 @@ std::vector<std::int64_t> slice_sizes(std::int64_t batch, std::span<const double
   return sizes;
 }
 
-std::int64_t micro_batches_of(std::int64_t batch, std::int64_t most) {
-  std::int64_t parts = std::max<std::int64_t>(1, (batch + most - 1) / std::max<std::int64_t>(1, most));
-  while (batch % parts != 0) ++parts;
-  return parts;
-}
-
 }  // namespace tandem

@@ -70,12 +70,16 @@ void Control::send(const Line& line, Kind kind, const std::string& text) {
 }
 
 // Once for all: the first reason is the cause. `reported_by`: a line that need not hear it, or -1.
-void Control::conclude(const std::string& reason, int reported_by) {
+void Control::conclude(const std::string& reason, int reported_by, bool own) {
   {
     const std::lock_guard lock(mutex_);
     if (!reason_.empty()) return;
     reason_ = reason;
     first_knows_ = rank_ > 0 && !first_lost_;
+  }
+  {
+    const std::lock_guard lock(call_mutex_);
+    if (word_ && !own) word_(reason);
   }
   for (const Line& line : lines_)
     if (line.rank != reported_by) send(line, Kind::stop, reason);
@@ -85,13 +89,20 @@ void Control::conclude(const std::string& reason, int reported_by) {
   if (call_) std::exchange(call_, {})(reason);
 }
 
-void Control::stop(const std::string& reason) { conclude(concat("rank ", rank_, ": ", reason), -1); }
+void Control::stop(const std::string& reason) {
+  conclude(concat("rank ", rank_, ": ", reason), -1, true);
+}
 
 void Control::on_stop(std::function<void(const std::string&)> call) {
   const std::lock_guard calling(call_mutex_);
   call_ = std::move(call);
   const std::lock_guard lock(mutex_);
   if (call_ && !reason_.empty()) std::exchange(call_, {})(reason_);
+}
+
+void Control::on_word(std::function<void(const std::string&)> call) {
+  const std::lock_guard calling(call_mutex_);
+  word_ = std::move(call);
 }
 
 void Control::raise() {

@@ -46,6 +46,7 @@ class Control {
   bool stopped();
   bool first_knows();  // the ranks have stopped, and rank 0, another one, hears why
   void on_stop(std::function<void(const std::string&)> call);
+  void on_word(std::function<void(const std::string&)> call);
 
  private:
   // What goes over the lines: a kind, and a text where there is more to say, with a checksum of both.
@@ -68,7 +69,7 @@ class Control {
   void ended(const Line& line);
   void inquire();
   void judge();
-  void conclude(const std::string& reason, int reported_by);
+  void conclude(const std::string& reason, int reported_by, bool own = false);
   Standing own_standing();
   std::string at_fault(std::uint64_t most_calls) const;
   std::string dead_lines() const;
@@ -92,7 +93,7 @@ class Control {
   std::deque<Waiting> waiting_;
 
   std::mutex call_mutex_;  // held while it is called: who takes it back is not called any more
-  std::function<void(const std::string&)> call_;
+  std::function<void(const std::string&)> call_, word_;
 
   // Rank 0's inquiry, the watcher's alone.
   bool inquiring_ = false;

@@ -1,5 +1,6 @@
 #include "ranks/hello.h"
 
+#include <fmt/format.h>
 #include <sodium.h>
 #include <sys/random.h>
 
@@ -25,6 +26,12 @@ bool same(const Proof& a, const Proof& b) { return sodium_memcmp(a.data(), b.dat
 
 Nonce draw_nonce() { return draw<Nonce>(); }
 Token draw_token() { return draw<Token>(); }
+
+std::string drawn_text() {
+  std::string text;
+  for (const char c : draw_token()) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
 
 Secret::Secret(const std::string& text) : key_() {
   if (sodium_init() < 0) fail(ExitCode::communication, "libsodium cannot be used on this machine");

@@ -59,6 +59,7 @@ struct SignedHello {
 
 Nonce draw_nonce();  // fails (communication) where the system gives no random bytes
 Token draw_token();
+std::string drawn_text();  // a token's as 32 hexadecimal digits
 
 // What all ranks of a run know and nobody else. Without one a hash that everybody can make takes its place.
 class Secret {

@@ -1,14 +1,14 @@
-// Sends and receives streams as the socket takes and gives them.
+// Sends and receives streams as the pipe takes and gives them.
 #include "ranks/link.h"
-
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "base/crc32c.h"
+#include "ranks/mpi.h"
 
 namespace tandem {
 namespace {
@@ -22,12 +22,7 @@ struct Pieces {
   void add(const void* begin, std::int64_t bytes) {
     if (bytes > 0) list[count++] = {const_cast<void*>(begin), static_cast<std::size_t>(bytes)};
   }
-  msghdr message() {
-    msghdr m{};
-    m.msg_iov = list.data();
-    m.msg_iovlen = count;
-    return m;
-  }
+  std::span<const iovec> all() const { return {list.data(), count}; }
 };
 
 template <class T>
@@ -64,10 +59,9 @@ bool Link::push() {
   pieces.add(from_ + gone, summed_ - std::min(gone, summed_));
   const std::int64_t done = std::max<std::int64_t>(0, out_.done - out_.end());
   if (summed_ == out_.bytes) pieces.add(bytes_of(out_.sum, done), static_cast<std::int64_t>(sizeof out_.sum) - done);
-  const msghdr message = pieces.message();
-  const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-  if (n < 0 && errno != EAGAIN && errno != EINTR) control_.lost(rank_);
-  out_.done += std::max<ssize_t>(n, 0);
+  const std::int64_t n = pipe_->write(pieces.all());
+  if (n < 0) control_.lost(rank_);
+  out_.done += n;
   wants_out_ = !sent();
   return n > 0;
 }
@@ -91,25 +85,29 @@ std::int64_t Link::pull(std::byte* to, std::int64_t room) {
   const std::int64_t done = std::max<std::int64_t>(0, in_.done - in_.end());
   if (take == rest) pieces.add(bytes_of(in_.claimed, done), static_cast<std::int64_t>(sizeof in_.claimed) - done);
   if (pieces.count == 0) return 0;
-  msghdr message = pieces.message();
-  const ssize_t n = ::recvmsg(socket_.get(), &message, 0);
-  if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) control_.lost(rank_);
+  const std::int64_t n = pipe_->read(pieces.all());
+  if (n < 0) control_.lost(rank_);
   const std::int64_t before = in_.done;
-  in_.done += std::max<ssize_t>(n, 0);
+  in_.done += n;
   if (before < in_.data() && in_.done >= in_.data()) check_header();
   const std::int64_t data = std::clamp<std::int64_t>(in_.done - in_.data(), 0, in_.bytes) - come;
   in_.sum = crc32c(in_.sum, {to, static_cast<std::size_t>(data)});
-  control_.moved(std::max<ssize_t>(n, 0));
+  control_.moved(n);
   if (received() && in_.sum != in_.claimed) control_.end(damaged(rank_, control_.rank()));
   wants_in_ = !received();
   return data;
 }
 
 void Links::wait() {
+  if (mpi_ ? wait_for_messages() : wait_for_sockets()) return;
+  control_->stalled();
+}
+
+bool Links::wait_for_sockets() {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const Link& l = *links_[i];
     const auto events = static_cast<short>((l.wants_in_ ? POLLIN : 0) | (l.wants_out_ ? POLLOUT : 0));
-    polled_[i] = {events ? l.socket_.get() : -1, events, 0};
+    polled_[i] = {events ? l.pipe_->descriptor() : -1, events, 0};
   }
   polled_.back() = {control_->stop_descriptor(), POLLIN, 0};
   const auto end = seconds_from_now(timeout_);
@@ -117,7 +115,22 @@ void Links::wait() {
   do n = ::poll(polled_.data(), polled_.size(), milliseconds_until(end));
   while (n < 0 && errno == EINTR);
   if (polled_.back().revents) control_->raise();
-  if (n == 0) control_->stalled();
+  return n > 0;
+}
+
+// MPI has nothing to sleep at: between two looks lies a pause that grows.
+bool Links::wait_for_messages() {
+  using namespace std::chrono_literals;
+  constexpr auto first = 10us, longest = 500us;
+  const auto ready = [](const Link* l) { return (l->wants_in_ || l->wants_out_) && l->pipe_->ready(l->wants_in_, l->wants_out_); };
+  const auto end = seconds_from_now(timeout_);
+  for (auto pause = 0us;; pause = std::min(longest, std::max(first, 2 * pause))) {
+    mpi_->progress();
+    if (std::any_of(links_.begin(), links_.end(), ready)) return true;
+    control_->check();
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 void Links::set_waiting(bool now) {

@@ -4,19 +4,23 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "ranks/call.h"
 #include "ranks/control.h"
+#include "ranks/pipe.h"
 
 namespace tandem {
+
+class Mpi;
 
 // One thread at a time uses it. Each function fails (communication) as the World's do.
 class Link {
  public:
-  Link(Socket socket, int rank, Control& control, Control::Waiting& waiting)
-      : socket_(std::move(socket)), rank_(rank), control_(control), waiting_(waiting) {}
+  Link(std::unique_ptr<Pipe> pipe, int rank, Control& control, Control::Waiting& waiting)
+      : pipe_(std::move(pipe)), rank_(rank), control_(control), waiting_(waiting) {}
 
   // Begin a stream each way, where the one before is at its end. What is sent must not change before all of it has gone.
   void send(const Call& call, std::span<const std::byte> bytes);
@@ -44,7 +48,7 @@ class Link {
   };
   void check_header();
 
-  const Socket socket_;
+  const std::unique_ptr<Pipe> pipe_;
   const int rank_;  // at the other end
   Control& control_;
   Control::Waiting& waiting_;
@@ -52,15 +56,16 @@ class Link {
   Call expected_;
   const std::byte* from_ = nullptr;            // what is sent
   std::int64_t summed_ = 0;                    // of it, in the checksum
-  bool wants_out_ = false, wants_in_ = false;  // there was more to do than the socket did
+  bool wants_out_ = false, wants_in_ = false;  // there was more to do than the pipe did
 };
 
 // One device's lines to the others of an exchange.
 class Links {
  public:
   Links() = default;  // none
-  Links(std::vector<Link*> links, Control& control, double timeout_seconds)
-      : links_(std::move(links)), control_(&control), timeout_(timeout_seconds), polled_(links_.size() + 1) {}
+  // `mpi`: whose pipes they have; null: they have sockets.
+  Links(std::vector<Link*> links, Control& control, double timeout_seconds, Mpi* mpi)
+      : links_(std::move(links)), control_(&control), timeout_(timeout_seconds), mpi_(mpi), polled_(links_.size() + 1) {}
   std::size_t size() const { return links_.size(); }
   Link& operator[](std::size_t i) { return *links_[i]; }
   void wait();  // until one of them can go on
@@ -78,10 +83,13 @@ class Links {
 
  private:
   void set_waiting(bool now);
+  bool wait_for_sockets();  // false: the time is over
+  bool wait_for_messages();
 
   std::vector<Link*> links_;
   Control* control_ = nullptr;
   double timeout_ = 0;
+  Mpi* mpi_ = nullptr;
   std::vector<pollfd> polled_;
 };
 

@@ -252,12 +252,35 @@ Socket go_to_door(int rank, const Address& door, const Hello& hello, const World
 
 }  // namespace
 
-Greeting greet(const WorldOptions& o) {
+Socket share_address(WorldOptions& o) {
+  if (!o.share) return {};
+  if (o.rank > 0) {
+    o.address = o.share("");
+    if (o.address.empty()) fail(ExitCode::communication, "rank 0 told no address: it could not listen");
+    return {};
+  }
+  Address address = parse_address(o.address);
+  Socket listener;
+  try {
+    if (address.port == "0")
+      std::tie(listener, address.port) = listen_beside(address, address.host, 0);
+    else
+      listener = listen_at(address);
+  } catch (const Error&) {
+    o.share("");
+    throw;
+  }
+  o.address = to_string(address);
+  o.share(o.address);
+  return listener;
+}
+
+Greeting greet(const WorldOptions& o, Socket listener) {
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   const Address address = parse_address(o.address);
   if (o.rank > 0) return visit(o, address, end);
   Greeting g;
-  Socket listener = listen_at(address);
+  if (!listener.open()) listener = listen_at(address);
   const std::string host = own_host(listener);
   if (o.note && !means_loopback(address.host) && is_loopback(host))
     o.note(concat("'", printable(address.host), "' is ", host,

@@ -31,7 +31,10 @@ struct Greeting {
 };
 // Fails (communication) in every rank where one does not come in time. Who comes as a rank that there is not, or that
 // is there already, is told so and sent away; rank 0 goes on waiting, and says it (WorldOptions::note).
-Greeting greet(const WorldOptions& options);
+// `listener`: rank 0's; not open: it listens now.
+Greeting greet(const WorldOptions& options, Socket listener = {});
+// Where the address is shared (WorldOptions::share): rank 0 listens, afterwards all have its address. Else does nothing.
+Socket share_address(WorldOptions& options);
 
 struct Neighbours {
   Socket lower, upper;  // to the rank before and the rank after; not open where there is none

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "ranks/chain.h"
 #include "ranks/link.h"
+#include "ranks/mpi.h"
 
 namespace tandem {
 namespace {
@@ -60,10 +61,26 @@ struct World::State {
 
   explicit State(const WorldOptions& o)
       : options(checked(o)),
-        greeting(o.ranks > 1 ? greet(o) : Greeting{}),
+        greeting(o.ranks > 1 ? greet(options, share_address(options)) : Greeting{}),
         where(greeting.where),
         control(o.rank, std::move(greeting.control), o.timeout_seconds),
-        chain(o.rank, o.ranks > 1 ? join_neighbours(o, std::move(greeting), control) : Neighbours{}, o.timeout_seconds, control) {}
+        chain(o.rank, o.ranks > 1 ? join_neighbours(options, std::move(greeting), control) : Neighbours{}, o.timeout_seconds, control) {}
+
+  // By line; null where neither device is this rank's. Lines of MPI have the number that they are asked for by all ranks.
+  std::vector<std::unique_ptr<Pipe>> pipes(std::span<const DeviceLine> wanted) {
+    std::vector<std::unique_ptr<Pipe>> pipes(wanted.size());
+    if (options.mpi) {
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        if (const auto [low, high] = std::pair(wanted[i].low_rank, wanted[i].high_rank); low == options.rank || high == options.rank)
+          pipes[i] = options.mpi->open(low == options.rank ? high : low, static_cast<int>(asked.size() + i));
+      return pipes;
+    }
+    std::vector<Socket> sockets =
+        tandem::open_lines(options, where, wanted, control, [&](std::span<std::byte> bytes) { gather(Kind::doors, bytes); });
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (sockets[i].open()) pipes[i] = std::make_unique<SocketPipe>(std::move(sockets[i]));
+    return pipes;
+  }
 
   void gather(Kind kind, std::span<std::byte> bytes) {
     if (options.ranks > 1) chain.run({static_cast<std::uint64_t>(kind), 0, bytes.size()}, 1, bytes.data(), {bytes.data(), merge});
@@ -76,6 +93,9 @@ World::~World() = default;
 int World::rank() const { return state_->options.rank; }
 int World::ranks() const { return state_->options.ranks; }
 double World::timeout_seconds() const { return state_->options.timeout_seconds; }
+Route World::sums() const {
+  return state_->options.mpi ? Route::pairs : state_->options.sums;
+}
 
 void World::all_reduce(std::span<std::byte* const> buffers, std::int64_t elements, DType dtype, int channel, bool largest) {
   const std::size_t size = size_of(dtype);
@@ -149,16 +169,15 @@ void World::open_lines(std::vector<DeviceLine> lines) {
   std::sort(lines.begin(), lines.end());
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
   if (lines.empty()) return;
-  const auto gather = [&](std::span<std::byte> bytes) { s.gather(Kind::doors, bytes); };
-  std::vector<Socket> sockets = tandem::open_lines(s.options, s.where, lines, s.control, gather);
+  std::vector<std::unique_ptr<Pipe>> pipes = s.pipes(lines);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const DeviceLine& l = lines[i];
     const LineName name = name_of(l);
     s.asked.insert(name);
-    if (!sockets[i].open()) continue;
+    if (!pipes[i]) continue;
     const bool low = l.low_rank == rank();
     const int own = (low ? l.low : l.high).device, other = (low ? l.high : l.low).device, there = low ? l.high_rank : l.low_rank;
-    s.lines[name] = std::make_unique<Link>(std::move(sockets[i]), there, s.control, s.control.add_waiting(own, other, there));
+    s.lines[name] = std::make_unique<Link>(std::move(pipes[i]), there, s.control, s.control.add_waiting(own, other, there));
   }
 }
 
@@ -170,7 +189,7 @@ Links World::links(const LineEnd& own, std::span<const LineEnd> others) {
       fail(ExitCode::communication, "rank ", rank(), ": no line from device ", own.device, " to device ", other.device, " is open");
     links.push_back(line->second.get());
   }
-  return {std::move(links), state_->control, timeout_seconds()};
+  return {std::move(links), state_->control, timeout_seconds(), state_->options.mpi};
 }
 
 void World::leave() {
@@ -191,6 +210,9 @@ void World::stalled() { state_->control.stalled(); }
 bool World::stopped() const { return state_->control.stopped(); }
 bool World::first_knows() const { return state_->control.first_knows(); }
 void World::stop(const std::string& reason) { state_->control.stop(reason); }
+void World::on_word(std::function<void(const std::string&)> call) {
+  state_->control.on_word(std::move(call));
+}
 void World::on_stop(std::function<void(const std::string&)> call) { state_->control.on_stop(std::move(call)); }
 
 DeviceRange devices_of(const World* world, int devices) {

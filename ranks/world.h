@@ -14,13 +14,21 @@
 namespace tandem {
 
 class Links;
+class Mpi;
+
+// How sums over all ranks go: along the chain of neighbours, or in shares between all pairs. The bits are the same.
+enum class Route { measured, chain, pairs };
 
 struct WorldOptions {
   int rank = 0, ranks = 1;
-  std::string address;           // where rank 0 listens: "host:port", or "unix:PATH" where all are on one machine
+  std::string address;           // where rank 0 listens: "host:port", or "unix:PATH" where all are on one machine; see also `share`
   double timeout_seconds = 120;  // of waiting for another rank
   std::string secret = {};       // what all ranks know; empty: they let in whoever says to be one
   std::function<void(const std::string&)> note = {};  // hears, while ranks come, what a user should know
+  // Gives rank 0's text to all ranks by other ways: then only rank 0 has an address, whose port may be 0, any that is free.
+  std::function<std::string(const std::string&)> share = {};
+  Mpi* mpi = nullptr;            // carries what devices exchange (ranks/mpi.h), and outlives the world; null: own lines do
+  Route sums = Route::measured;  // with MPI by pairs
 };
 
 // A line between two devices of different ranks, of one stream of each: one thread there goes into its exchanges one after the other.
@@ -45,6 +53,7 @@ class World {
   int rank() const;
   int ranks() const;
   double timeout_seconds() const;
+  Route sums() const;
 
   // What follows is called by every rank, in the same order, by one thread at a time. It fails (communication) naming
   // the rank at fault: one that has ended, does not come in time, calls something else, or has called stop().
@@ -93,6 +102,9 @@ class World {
   void stop(const std::string& reason);  // this rank cannot go on: the others fail with its reason, and where they wait at once
   // Called once, perhaps from another thread, when the ranks stop; at once where they have. An empty one takes it back.
   void on_stop(std::function<void(const std::string& reason)> call);
+  // Hears a reason that is not this rank's own before anything else is done with it, from another thread: this process may not live for
+  // long. Null takes it back.
+  void on_word(std::function<void(const std::string& reason)> call);
 
  private:
   struct State;

@@ -52,6 +52,11 @@ std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& par
   return kept;
 }
 
+bool lies_as_template(const PlanParameter& p, const ParameterPart& part) {
+  const Operand source = source_of(p, part);
+  return part.is_whole() && same_memory(source.shape, source.layout, part.operand.shape, part.operand.layout);
+}
+
 void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> kept, std::span<std::byte> whole) {
   if (part.is_whole()) return reorder(part.operand, kept, source_of(p, part), whole);
   std::vector<std::byte> cut(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
@@ -62,13 +67,16 @@ void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const
 }
 
 CutParameter::CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts,
-                           std::span<const std::byte> whole) {
+                           std::span<const std::byte> whole)
+    : parameter_(parameter), whole_(whole) {
   for (const std::optional<ParameterPart>& part : parts)
-    if (part && std::none_of(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(*part); }))
+    if (part && !lies_as_template(parameter, *part) &&
+        std::none_of(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(*part); }))
       cut_.emplace_back(&*part, cut_part(parameter, *part, whole));
 }
 
 std::span<const std::byte> CutParameter::bytes_of(const ParameterPart& part) const {
+  if (lies_as_template(parameter_, part)) return whole_;
   return std::find_if(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(part); })->second;
 }
 

@@ -11,16 +11,21 @@ namespace tandem {
 
 // The part's bytes as the device keeps them, of the template's tensor.
 std::vector<std::byte> cut_part(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> whole);
+// Whether it is all of the tensor, and lies as the template's does: nothing is cut, nothing moves.
+bool lies_as_template(const PlanParameter& parameter, const ParameterPart& part);
 // Puts what the device keeps to its place in the template's tensor.
 void put_part(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> kept, std::span<std::byte> whole);
 
-// The same for several devices; those that keep the same share it. Null parts: nothing.
+// cut_part for several devices; those that keep the same share it, and what lies as in `whole`, which has to outlive it, is no copy. Null
+// parts: nothing.
 class CutParameter {
  public:
   CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts, std::span<const std::byte> whole);
   std::span<const std::byte> bytes_of(const ParameterPart& part) const;
 
  private:
+  const PlanParameter& parameter_;
+  std::span<const std::byte> whole_;
   std::vector<std::pair<const ParameterPart*, std::vector<std::byte>>> cut_;
 };
 

@@ -292,7 +292,7 @@ void Session::run_programs(std::size_t index, std::span<const std::byte* const> 
     fail(ExitCode::usage, "session: ", inputs.size(), " inputs and ", outputs.size(), " outputs, expected ", plan.inputs.size(), " and ",
          plan.outputs.size());
   s.scalars = {.learning_rate = static_cast<float>(step.learning_rate), .epoch = static_cast<float>(step.epoch),
-               .fresh = step.fresh ? 1.0F : 0.0F, .hold = step.hold ? 1.0F : 0.0F, .average = static_cast<float>(step.average)};
+               .average = static_cast<float>(step.average)};
   set_step(s.scalars, step.kind, static_cast<double>(step.step), step.beta1, step.beta2);
   for (std::size_t i = 0; i < s.shares.size(); ++i)
     s.shares[i] = i < step.shares.size() ? static_cast<float>(step.shares[i]) : 1.0F / static_cast<float>(plan.micro_batches);

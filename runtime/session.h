@@ -29,7 +29,6 @@ struct StepState {
   std::int64_t first = 0;  // number of the batch's first row: by it, seed and step random numbers are drawn
   UpdateKind kind = UpdateKind::sgd;      // of the optimizer
   double epoch = 0;                       // from 0, with its fraction
-  bool fresh = true, hold = false;        // of the batches of a step, this is the first; this is not the last
   // step_shares: what of the step's means those of each micro-batch are, one micro-batch behind the other. Those not given: all alike.
   std::vector<double> shares{};
   double average = 0;                     // how far averages of the parameters move towards them
@@ -67,9 +66,14 @@ class Session {
   using Visit = std::function<void(const NamedTensor&)>;
   void each_parameter(const Visit& visit, int device = 0) const;
   void each_optimizer_state(const Visit& visit, int device = 0) const;
-  // Of several processes, one may have no device with a parameter, or some of its parts alone: whether there are such. They can be read
-  // between this call, which all ranks make alike, and the next step or new values.
+  // One alone. Fails (model) on an unknown name.
+  Tensor parameter(const std::string& name, ValueRole role = ValueRole::plain, int device = 0) const;
+  // Of several processes, one may have no device with a parameter, or some of its parts alone: whether there are such.
   bool lacks_parameters() const;
+  // All ranks call this. Rank 0 does `work`, which may read any parameter as above, and may throw; the others give their parts of each
+  // meanwhile. One parameter at a time is whole on a rank.
+  void together(const std::function<void()>& work);
+  // All ranks call this, too. All parameters can be read on all ranks until the next step or new values: whole in the memory of each.
   void gather_parameters();
 
   // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state, and what a

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/crc32c.h"
+#include "base/spec.h"
 #include "runtime/parameter_parts.h"
 #include "runtime/session_state.h"
 
@@ -48,14 +49,17 @@ std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::si
   return all;
 }
 
-bool Session::State::lacks(const PlanParameter& p) const {
+bool Session::State::lacks(const PlanParameter& p, int rank) const {
   if (!world) return false;
   const std::vector<ParameterPart> parts = plans[0]->parts_of(p);
-  for (int rank = 0; rank < world->ranks(); ++rank) {
-    const auto here = [&](const ParameterPart& part) { return part.device / range.count == rank; };
-    const bool whole = std::any_of(parts.begin(), parts.end(), [&](const ParameterPart& part) { return here(part) && part.is_whole(); });
-    if (!whole && !std::all_of(parts.begin(), parts.end(), here)) return true;
-  }
+  const auto here = [&](const ParameterPart& part) { return part.device / range.count == rank; };
+  const bool whole = std::any_of(parts.begin(), parts.end(), [&](const ParameterPart& part) { return here(part) && part.is_whole(); });
+  return !whole && !std::all_of(parts.begin(), parts.end(), here);
+}
+
+bool Session::State::lacks(const PlanParameter& p) const {
+  for (int rank = 0; world && rank < world->ranks(); ++rank)
+    if (lacks(p, rank)) return true;
   return false;
 }
 
@@ -65,53 +69,112 @@ bool Session::lacks_parameters() const {
 }
 
 // Each part is given by the first device that has it.
-void Session::gather_parameters() {
-  State& s = *state_;
-  for (const PlanParameter& p : s.plans[0]->parameters) {
-    if (!s.lacks(p)) continue;
-    const std::vector<ParameterPart> parts = s.plans[0]->parts_of(p);
-    std::vector<std::vector<std::byte>> bytes(s.devices.size());
-    s.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      const std::optional<ParameterPart> own = s.part_of(p, d);
-      if (!own) return;
-      const auto first = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& part) { return part.same_ranges(*own); });
-      if (first->device != own->device) return;
-      bytes[d].resize(static_cast<std::size_t>(own->operand.bytes()));
-      device->read(p.arena, *own, bytes[d]);
-    });
-    std::vector<std::byte> whole(static_cast<std::size_t>(p.type.shape.elements()) * size_of(p.type.dtype));
-    for (std::size_t d = 0; d < bytes.size(); ++d)
-      if (!bytes[d].empty()) put_part(p, *s.part_of(p, d), bytes[d], whole);
-    s.world->gather(whole);
-    s.gathered[p.key()] = std::move(whole);
+std::vector<std::byte> Session::State::gather(const PlanParameter& p) {
+  const std::vector<ParameterPart> parts = plans[0]->parts_of(p);
+  std::vector<std::vector<std::byte>> bytes(devices.size());
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    const std::optional<ParameterPart> own = part_of(p, d);
+    if (!own) return;
+    const auto first = std::find_if(parts.begin(), parts.end(), [&](const ParameterPart& part) { return part.same_ranges(*own); });
+    if (first->device != own->device) return;
+    bytes[d].resize(static_cast<std::size_t>(own->operand.bytes()));
+    device->read(p.arena, *own, bytes[d]);
+  });
+  std::vector<std::byte> whole(static_cast<std::size_t>(p.type.shape.elements()) * size_of(p.type.dtype));
+  for (std::size_t d = 0; d < bytes.size(); ++d) {
+    if (!bytes[d].empty()) put_part(p, *part_of(p, d), bytes[d], whole);
+    std::vector<std::byte>().swap(bytes[d]);
   }
+  world->gather(whole);
+  return whole;
+}
+
+void Session::gather_parameters() {
+  for (const PlanParameter& p : state_->plans[0]->parameters)
+    if (state_->lacks(p)) state_->gathered[p.key()] = state_->gather(p);
+}
+
+namespace {
+
+// Rank 0 asks for a parameter by its number in the plan; an empty word ends it.
+template <class State>
+void answer(State& s) {
+  for (std::string asked = s.world->broadcast(""); !asked.empty(); asked = s.world->broadcast(""))
+    s.gather(s.plans[0]->parameters.at(static_cast<std::size_t>(parse_integer(asked, "the number of a parameter"))));
+}
+
+}  // namespace
+
+void Session::together(const std::function<void()>& work) {
+  State& s = *state_;
+  const auto lacking = [&](const PlanParameter& p) { return s.lacks(p, 0); };
+  const bool first = !s.world || s.world->rank() == 0;
+  if (s.asking || std::none_of(s.plans[0]->parameters.begin(), s.plans[0]->parameters.end(), lacking)) {
+    if (first) work();
+    return;
+  }
+  if (!first) return answer(s);
+  s.asking = true;
+  const auto end = [&] {
+    s.asking = false;
+    s.world->broadcast("");
+  };
+  try {
+    work();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::communication) end();
+    s.asking = false;
+    throw;
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
+Tensor Session::State::read(const PlanParameter& p, std::size_t from) {
+  if (from >= devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", devices.size());
+  Tensor value(p.type);
+  const std::span<std::byte> whole = value.write();
+  if (const auto kept = gathered.find(p.key()); kept != gathered.end()) {
+    std::copy(kept->second.begin(), kept->second.end(), whole.begin());
+    return value;
+  }
+  if (asking && lacks(p, 0)) {
+    world->broadcast(std::to_string(&p - plans[0]->parameters.data()));
+    const std::vector<std::byte> bytes = gather(p);
+    std::copy(bytes.begin(), bytes.end(), whole.begin());
+    return value;
+  }
+  const std::vector<std::size_t> holders = this->holders(p, from);
+  std::vector<std::vector<std::byte>> bytes(devices.size());
+  for (const std::size_t d : holders)
+    if (const ParameterPart part = *part_of(p, d); !lies_as_template(p, part))
+      bytes[d].resize(static_cast<std::size_t>(part.operand.bytes()));
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    if (std::find(holders.begin(), holders.end(), d) == holders.end()) return;
+    const ParameterPart part = *part_of(p, d);
+    device->read(p.arena, part, lies_as_template(p, part) ? whole : std::span(bytes[d]));
+  });
+  for (const std::size_t d : holders) {
+    if (!bytes[d].empty()) put_part(p, *part_of(p, d), bytes[d], whole);
+    std::vector<std::byte>().swap(bytes[d]);
+  }
+  return value;
+}
+
+Tensor Session::parameter(const std::string& name, ValueRole role, int device) const {
+  const auto it = state_->parameters.find({role, name});
+  if (it == state_->parameters.end()) fail("the plan has no ", role == ValueRole::plain ? "parameter" : name_of(role), " '", name, "'");
+  return state_->read(*it->second, static_cast<std::size_t>(device));
 }
 
 namespace {
 
 template <class State>
 void read_parameters(State& state, ValueRole role, std::size_t from, const Session::Visit& visit) {
-  const Plan& plan = *state.plans[0];
-  if (from >= state.devices.size()) fail(ExitCode::usage, "session: device ", from, " of ", state.devices.size());
-  for (const PlanParameter& p : plan.parameters) {
-    if (p.role != role) continue;
-    if (const auto whole = state.gathered.find(p.key()); whole != state.gathered.end()) {
-      NamedTensor value{p.name, Tensor(p.type)};
-      std::copy(whole->second.begin(), whole->second.end(), value.tensor.write().begin());
-      visit(value);
-      continue;
-    }
-    const std::vector<std::size_t> holders = state.holders(p, from);
-    std::vector<std::vector<std::byte>> bytes(state.devices.size());
-    for (const std::size_t d : holders) bytes[d].resize(static_cast<std::size_t>(state.part_of(p, d)->operand.bytes()));
-    state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      if (std::find(holders.begin(), holders.end(), d) != holders.end()) device->read(p.arena, *state.part_of(p, d), bytes[d]);
-    });
-    NamedTensor value{p.name, Tensor(p.type)};
-    const std::span<std::byte> whole = value.tensor.write();
-    for (const std::size_t d : holders) put_part(p, *state.part_of(p, d), bytes[d], whole);
-    visit(value);
-  }
+  for (const PlanParameter& p : state.plans[0]->parameters)
+    if (p.role == role) visit({p.name, state.read(p, from)});
 }
 
 }  // namespace

@@ -70,8 +70,13 @@ struct Session::State {
     return plans[0]->part_of(p, range.first + static_cast<int>(device));
   }
   std::map<ParameterKey, std::vector<std::byte>> gathered;  // whole parameters that some rank lacks, as long as they are right
-  // Whether some rank has not all of it.
+  bool asking = false;  // rank 0 is within together(): the others answer
+  // Whether this rank has not all of it, or some rank.
+  bool lacks(const PlanParameter& p, int rank) const;
   bool lacks(const PlanParameter& p) const;
+  // What all ranks' devices have of it, put together on every rank: all call this.
+  std::vector<std::byte> gather(const PlanParameter& p);
+  Tensor read(const PlanParameter& p, std::size_t device);
   // Which devices give a parameter's value: the one asked where it has all of it, else another that has, else all with parts.
   std::vector<std::size_t> holders(const PlanParameter& p, std::size_t asked) const;
 

@@ -1,6 +1,7 @@
 // Steps on batches that a caller brings.
 #include <algorithm>
 
+#include "planner/micro_batches.h"
 #include "trainer/loss_measures.h"
 #include "trainer/model.h"
 
@@ -22,13 +23,32 @@ std::vector<std::byte*> pointers(std::span<const Tensor> tensors, std::span<cons
   return list;
 }
 
+// Rows as often as they stand in the micro-batches.
+Tensor filled(const Tensor& rows, const MicroBatches& parts) {
+  TensorType type = rows.type();
+  const std::size_t each = rows.bytes().size() / static_cast<std::size_t>(type.shape[0]);
+  type.shape[0] = parts.batch();
+  Tensor all(type);
+  auto to = all.write().begin();
+  for (const std::int64_t place : places_of(parts))
+    to = std::ranges::copy(rows.bytes().subspan(static_cast<std::size_t>(place) * each, each), to).out;
+  return all;
+}
+
 }  // namespace
 
 StepReport Model::train_on_batch(std::span<const Tensor> inputs, double rate) {
   CompiledModel& s = *compiled_;
   s.running();
   std::int64_t batch = 0;
-  const std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
+  std::vector<std::byte*> list = pointers(inputs, s.targets, batch);
+  std::vector<Tensor> more;
+  const MicroBatches parts = micro_batches_of(batch, s.micro_batch());
+  if (s.session->plan(0).micro_batches > 1 && parts.batch() > batch) {
+    for (const Tensor& rows : inputs) more.push_back(filled(rows, parts));
+    list = pointers(more, s.targets, batch);
+    batch = inputs[0].shape()[0];
+  }
   const std::size_t plan = s.plan_for({.mode = PlanMode::training, .batch = batch});
   ++s.step;
   s.initial = false;

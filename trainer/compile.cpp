@@ -54,7 +54,7 @@ void CompiledModel::compile(const ModelOptions& asked, Backends on) {
   check_initialization(asked.init);
   const bool keeps = !asked.plans.empty() && (!asked.world || asked.world->rank() == 0);
   KeptPlans kept = keeps ? KeptPlans(asked.plans, asked.resume) : KeptPlans();
-  const Graph graph = source.graphs(asked)(asked.plan.batch);
+  const Graph graph = source.graphs(asked)(asked.micro_batch());
   refuse_open_inputs(graph, source.file().name());
   const bool inference = asked.plan.mode == PlanMode::inference;
   PlanKey key{.mode = asked.plan.mode, .batch = asked.plan.batch, .bytes = !asked.plan.given_bytes.empty()};
@@ -81,8 +81,8 @@ void CompiledModel::compile(const ModelOptions& asked, Backends on) {
   source.file().release_graphs();
   release_free_memory();  // of importing and planning
   session = std::make_unique<Session>(std::move(plan), backends, options.world);
-  session->set_parameters(share(options.world, values.values));
-  session->set_parameters(share(options.world, values.teacher), ValueRole::teacher);
+  for (const auto& [list, role] : {std::pair{&values.values, ValueRole::plain}, {&values.teacher, ValueRole::teacher}})
+    for (NamedTensor& value : *list) session->set_parameters(share(options.world, {std::exchange(value, {})}), role);
   start_states();
   start_averages();
   plans = {{key, 0}};
@@ -132,7 +132,7 @@ void CompiledModel::settle_forms(const Graph& graph) {
     const auto classes = std::find_if(at.begin(), at.end(), [](const Labels& l) { return l.axis >= 0; });
     bucket_forms.push_back({.shapes = {}, .positions = classes == at.end() ? 1 : classes->positions(), .losses = at});
     for (const FeedTarget& target :
-         bucket == 0 ? targets : targets_of(source.graphs(options, bucket)(options.plan.batch), at, options.plan))
+         bucket == 0 ? targets : targets_of(source.graphs(options, bucket)(options.micro_batch()), at, options.plan))
       bucket_forms.back().shapes.push_back(target.sample.shape);
   }
 }

@@ -8,6 +8,7 @@
 #include "base/pattern.h"
 #include "base/printable.h"
 #include "planner/loss/attach_loss.h"
+#include "planner/micro_batches.h"
 #include "planner/plan/plan_file.h"
 #include "planner/update/optimizer.h"
 #include "trainer/loss_measures.h"
@@ -16,14 +17,17 @@
 namespace tandem {
 namespace {
 
-// The sum over devices of a scalar output.
-double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
+// The sum over devices of a scalar output, each times a factor.
+double sum_of(const HostOutput& output, const std::vector<std::byte>& values, const std::function<double(std::size_t)>& factor) {
   double sum = 0;
   visit_float(output.type.dtype, [&]<class T>() {
     const T* v = reinterpret_cast<const T*>(values.data());
-    for (std::size_t i = 0; i < values.size() / sizeof(T); ++i) sum += static_cast<double>(v[i]);
+    for (std::size_t i = 0; i < values.size() / sizeof(T); ++i) sum += static_cast<double>(v[i]) * factor(i);
   });
   return sum;
+}
+double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
+  return sum_of(output, values, [](std::size_t) { return 1.0; });
 }
 
 }  // namespace
@@ -52,14 +56,17 @@ std::span<const FeedTarget> CompiledModel::inputs() const {
 LoaderOptions::RowsOf CompiledModel::rows_here() const {
   // where devices differ, any may read any rows
   const CompileOptions& o = options.plan;
-  const bool alike = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty() && o.parallel.micro_batches == 1;
+  const bool alike = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty();
   if (!options.world || o.placement || o.configuration || !alike) return {};
   std::vector<double> weights;
   for (const DeviceSpec& d : options.plan.devices) weights.push_back(d.weight);
-  return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch) {
-    const std::vector<std::int64_t> sizes = slice_sizes(batch, weights);
+  return [weights, own = devices_of(options.world, static_cast<int>(weights.size()))](std::int64_t batch, std::int64_t parts) {
+    const std::vector<std::int64_t> sizes = slice_sizes(batch / parts, weights);
     const auto first = sizes.begin() + own.first, last = first + own.count;
-    return RowRange{std::accumulate(sizes.begin(), first, std::int64_t{0}), std::accumulate(first, last, std::int64_t{0})};
+    const RowRange of_part{std::accumulate(sizes.begin(), first, std::int64_t{0}), std::accumulate(first, last, std::int64_t{0})};
+    std::vector<RowRange> rows;
+    for (std::int64_t p = 0; p < parts; ++p) rows.push_back({p * (batch / parts) + of_part.first, of_part.count});
+    return rows;
   };
 }
 
@@ -81,7 +88,8 @@ std::size_t CompiledModel::plan_for(const PlanKey& key) {
 void CompiledModel::prepare_runner(std::size_t index, const PlanKey& key) {
   const Plan& plan = session->plan(index);
   const std::size_t bucket = key.bucket;
-  Runner r{.bucket = bucket};
+  Runner r{.bucket = bucket, .samples = {key.batch}};
+  if (plan.micro_batches > 1) r.samples = own_rows(micro_batches_of(key.batch, micro_batch()));
   std::vector<std::optional<TensorType>> fed;
   for (const HostInput& input : plan.inputs) {
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const FeedTarget& t) { return feeds(t, input); });
@@ -123,31 +131,32 @@ void CompiledModel::begin(std::size_t plan, std::span<std::byte* const> inputs, 
   ++under_way;
 }
 
-// The shares of the batch's means become those of its micro-batches, each by what its own means are divided by.
-StepState CompiledModel::in_micro_batches(std::size_t index, std::span<std::byte* const> inputs, StepState state) const {
+std::vector<std::vector<double>> CompiledModel::weights_of(std::size_t index, std::span<std::byte* const> inputs) const {
+  const Runner& r = runners[index];
   const Plan& plan = session->plan(index);
-  if (plan.micro_batches == 1) return state;
-  const std::size_t means = loss_means(), bucket = runners[index].bucket;
-  const std::int64_t rows = plan.batch / plan.micro_batches;
-  std::vector<double> weights(means, 0), shares;
-  for (std::int64_t m = 0; m < plan.micro_batches; ++m) {
-    std::vector<double> own(means, 1);
-    if (!weighs_alike()) {
-      std::vector<std::byte*> from(inputs.begin(), inputs.end());
-      for (std::size_t t = 0; t < targets.size(); ++t)
-        if (from[t])
-          from[t] += m * rows * bucket_forms[bucket].shapes[t].elements() * static_cast<std::int64_t>(size_of(targets[t].sample.dtype));
-      own = weigh(from, rows, bucket);
-    }
-    for (std::size_t i = 0; i < means; ++i) weights[i] += own[i];
-    shares.insert(shares.end(), own.begin(), own.end());
+  std::vector<std::vector<double>> all;
+  std::vector<std::byte*> from(inputs.begin(), inputs.end());
+  for (const std::int64_t samples : r.samples) {
+    all.push_back(weighs_alike() ? std::vector<double>(loss_means(), static_cast<double>(samples)) : weigh(from, samples, r.bucket));
+    for (std::size_t t = 0; t < targets.size(); ++t)
+      if (from[t])
+        from[t] += plan.batch / plan.micro_batches * bucket_forms[r.bucket].shapes[t].elements() *
+                   static_cast<std::int64_t>(size_of(targets[t].sample.dtype));
   }
-  for (std::size_t s = 0; s < shares.size(); ++s) {
-    const std::size_t i = s % means;
-    const double of_step = i < state.shares.size() ? state.shares[i] : 1;
-    shares[s] = weights[i] == 0 ? 0 : of_step * shares[s] / weights[i];
+  return all;
+}
+
+// Micro-batches share the batch's means, each by what its own means are divided by.
+StepState CompiledModel::in_micro_batches(std::size_t index, std::span<std::byte* const> inputs, StepState state) const {
+  if (session->plan(index).micro_batches == 1) return state;
+  const std::vector<std::vector<double>> all = weights_of(index, inputs);
+  std::vector<double> sums(loss_means(), 0);
+  for (const std::vector<double>& own : all)
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += own[i];
+  for (const std::vector<double>& own : all) {
+    for (std::size_t i = 0; i < sums.size(); ++i) state.shares.push_back(sums[i] == 0 ? 0 : own[i] / sums[i]);
+    if (options.plan.optimizer.average) state.shares.push_back(&own == &all.back() ? 1 : 0);
   }
-  state.shares = std::move(shares);
   return state;
 }
 
@@ -186,15 +195,13 @@ StepState CompiledModel::step_state(double rate) const {
 void CompiledModel::start_states() {
   if (options.states.empty()) return;
   std::vector<NamedTensor> given;
-  session->gather_parameters();
-  session->each_optimizer_state([&](const NamedTensor& t) {
-    const auto it = options.states.find(t.name);
-    if (it == options.states.end()) return;
-    if (it->second.type() != t.tensor.type())
-      fail("training_info: the state '", t.name, "' is ", it->second.type(), ", expected ", t.tensor.type());
-    given.push_back({t.name, it->second});
-  });
-  if (!given.empty()) session->set_parameters(share(options.world, std::move(given)), ValueRole::optimizer_state);
+  for (const PlanParameter& p : session->plan(0).parameters) {
+    const auto it = options.states.find(p.name);
+    if (p.role != ValueRole::optimizer_state || it == options.states.end()) continue;
+    if (it->second.type() != p.type) fail("training_info: the state '", p.name, "' is ", it->second.type(), ", expected ", p.type);
+    given.push_back({p.name, it->second});
+  }
+  if (!given.empty()) set_shared(*session, options.world, std::move(given), ValueRole::optimizer_state);
 }
 
 std::vector<double> CompiledModel::weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const {
@@ -214,9 +221,17 @@ bool CompiledModel::weighs_alike() const {
 StepReport CompiledModel::report(std::size_t index, double rate) const {
   const Plan& plan = session->plan(index);
   const Runner& r = runners[index];
-  StepReport report{.step = step, .samples = plan.batch, .learning_rate = rate};
+  const std::int64_t samples = std::accumulate(r.samples.begin(), r.samples.end(), std::int64_t{0});
+  StepReport report{.step = step, .samples = samples, .learning_rate = rate};
   constexpr std::string_view part_of_loss = "loss/";
   double counted = not_measured;
+  // Rows that stand several times in a micro-batch were counted as often. Values stand by micro-batch, then by device.
+  const auto count_of = [&](std::size_t i) {
+    const std::size_t devices = static_cast<std::size_t>(plan.outputs[i].parts) / r.samples.size();
+    return sum_of(plan.outputs[i], r.storage[i], [&](std::size_t part) {
+      return static_cast<double>(r.samples[part / devices] * plan.micro_batches) / static_cast<double>(plan.batch);
+    });
+  };
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
     if (plan.outputs[i].role == ValueRole::loss) report.loss = sum_of(plan.outputs[i], r.storage[i]);
     if (plan.outputs[i].role != ValueRole::metric) continue;
@@ -225,13 +240,13 @@ StepReport CompiledModel::report(std::size_t index, double rate) const {
       const auto* scales = reinterpret_cast<const float*>(r.storage[i].data());
       report.loss_scale = static_cast<double>(*std::max_element(scales, scales + plan.outputs[i].parts));
     }
-    if (metric == "correct") report.accuracy = sum_of(plan.outputs[i], r.storage[i]);
-    if (metric == "counted") counted = sum_of(plan.outputs[i], r.storage[i]);
+    if (metric == "correct") report.accuracy = count_of(i);
+    if (metric == "counted") counted = count_of(i);
     if (metric.starts_with(part_of_loss))
       report.metrics[concat(metric.substr(part_of_loss.size()), "_loss")] = sum_of(plan.outputs[i], r.storage[i]);
   }
   if (std::isnan(report.accuracy)) return report;  // it has no meaning
-  report.counted = std::isnan(counted) ? static_cast<double>(plan.batch * bucket_forms[r.bucket].positions) : counted;
+  report.counted = std::isnan(counted) ? static_cast<double>(samples * bucket_forms[r.bucket].positions) : counted;
   report.accuracy = report.counted > 0 ? report.accuracy / report.counted : 0;
   return report;
 }

@@ -29,6 +29,7 @@ struct Runner {
   std::vector<std::vector<std::byte>> storage;  // of each plan output
   std::vector<std::byte*> outputs;
   std::size_t bucket = 0;
+  std::vector<std::int64_t> samples;  // of each micro-batch, whose rows may be more (MicroBatches)
 };
 
 // What a bucket makes of a sample.
@@ -101,6 +102,9 @@ struct CompiledModel {
   // What each mean of a batch is divided by: of the losses, then that of distillation. `inputs` are those of the targets.
   StepState in_micro_batches(std::size_t plan, std::span<std::byte* const> inputs, StepState state) const;
   std::vector<double> weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const;
+  // By micro-batch of a plan. The sum of a mean's is the batch's.
+  std::vector<std::vector<double>> weights_of(std::size_t plan, std::span<std::byte* const> inputs) const;
+  std::int64_t micro_batch() const { return running().plan(0).batch / running().plan(0).micro_batches; }  // its samples
   bool weighs_alike() const;  // batches of as many samples all have the same weights
   std::size_t loss_means() const { return losses.size() + (options.plan.loss.distillation ? 1 : 0); }
 

@@ -19,7 +19,7 @@ struct Named {
 };
 
 [[noreturn]] void bad(std::string_view text) {
-  fail(ExitCode::usage, "device '", text, "': expected cpu, cpu:0, cpu:0-3, cuda:0, cuda:0*4 or /task:0/device:GPU:0");
+  fail(ExitCode::usage, "device '", text, "': expected cpu, cpu:0, cpu:0-3, cuda:0, cuda:0*4, h100:0-7 or /task:0/device:GPU:0");
 }
 
 // "/job:worker/replica:0/task:1/device:GPU:2" without what stands before the device.
@@ -44,7 +44,8 @@ Named read_device(const std::string& text) {
   const std::size_t colon = rest.find(':');
   std::string backend(rest.substr(0, colon));
   if (backend == "gpu") backend = "cuda";
-  if (backend.empty() || !std::all_of(backend.begin(), backend.end(), [](unsigned char c) { return std::isalpha(c); })) bad(text);
+  const auto of_name = [](unsigned char c) { return std::isalnum(c) || c == '-'; };
+  if (backend.empty() || !std::isalpha(static_cast<unsigned char>(backend[0])) || !std::ranges::all_of(backend, of_name)) bad(text);
   std::string_view range = colon == std::string_view::npos ? std::string_view("0") : rest.substr(colon + 1);
   std::int64_t copies = 1;
   if (const std::size_t star = range.find('*'); star != std::string_view::npos) {
@@ -169,6 +170,23 @@ int add_device(std::vector<DeviceSpec>& devices, std::string_view text) {
   one[0].weight = 0;
   devices.push_back(one[0]);
   return index;
+}
+
+void keep_weights_on(CompileOptions& plan, std::string_view device) {
+  const auto replicas = static_cast<std::int64_t>(plan.devices.size());
+  plan.parallel.weights_on = add_device(plan.devices, device);
+  if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+}
+
+void offload_optimizer(CompileOptions& plan, int ranks) {
+  const std::string asked = concat(option("offload"), " optimizer");
+  if (std::ranges::all_of(plan.devices, [](const DeviceSpec& d) { return d.id.backend == "cpu"; }))
+    fail(ExitCode::usage, asked, ": no GPU is among the devices (", to_string(plan.devices), "), whose states are in host memory anyway");
+  if (plan.parallel.weights_on >= 0)
+    fail(ExitCode::usage, asked, " and ", option("weights_on"), " both say where weights live: leave one of them out");
+  if (ranks > 1)
+    fail(ExitCode::usage, asked, " is of one process: of ", ranks, " one of ", option("devices"), " is named by ", option("weights_on"));
+  keep_weights_on(plan, "cpu:0");
 }
 
 std::string to_string(const std::vector<DeviceSpec>& devices) {

@@ -20,6 +20,12 @@ std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view
 std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const World* world);
 // The index of a device in the list. One that is not there is appended and has no samples. Fails (usage) where the text is not one device.
 int add_device(std::vector<DeviceSpec>& devices, std::string_view text);
+// Trained weights and optimizer states live on the device, which is added where it is not there. Who gives a number of replicas means the
+// devices that have samples. Fails (usage) where the text is not one device.
+void keep_weights_on(CompileOptions& plan, std::string_view device);
+// The same in host memory, on the first CPU device. Fails (usage) where no GPU is among the devices, of several `ranks`, and where
+// something else says where they live.
+void offload_optimizer(CompileOptions& plan, int ranks = 1);
 std::string to_string(const std::vector<DeviceSpec>& devices);  // "cpu:0, cpu:1"
 
 // The accelerators that are here.

@@ -81,9 +81,6 @@ struct FitOptions {
   bool run_ahead = true;
   Callbacks callbacks;
 
-  // Batches that make one step, as one batch of all their samples would (not BatchNormalization, which sees each by itself). The
-  // last step of an epoch may have fewer. Above 1 the model is compiled with OptimizerOptions::accumulate.
-  std::int64_t accumulate = 1;
   Averaging averaging;
   EarlyStopping early_stopping;
   std::vector<std::string> metrics{"auto"};  // of validations: as EvaluateOptions::metrics

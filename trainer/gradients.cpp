@@ -14,6 +14,7 @@ Session& CompiledModel::gradient_session(std::int64_t batch) {
   if (session) return *session;
   CompileOptions o = source.plan_options(options);
   o.batch = batch;
+  o.parallel.micro_batches = 1;
   o.given_bytes.clear();
   if (o.keep_gradients.empty())
     for (const Graph graph = source.graphs(options)(batch); const Value& v : graph.values)

@@ -95,7 +95,7 @@ Json Model::get_config() const {
   const CompiledModel& s = *compiled_;
   const CompileOptions& plan = s.options.plan;
   s.running();
-  const Graph graph = s.source.file().graph(import_options(s.options, plan.batch, plan.mode == PlanMode::training));
+  const Graph graph = s.source.file().graph(import_options(s.options, s.options.micro_batch(), plan.mode == PlanMode::training));
   std::vector<std::string> warnings;
   const Graph frozen = freeze(graph, s.source.plan_options(s.options), warnings);
   Json::Array inputs, outputs, layers, devices;

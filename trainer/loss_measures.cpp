@@ -73,7 +73,7 @@ LossMeasures::LossMeasures(const CompiledModel& state, const std::vector<std::st
   for (const Labels& l : losses_) scores_.emplace_back(l, rows, losses_.size() > 1);
   files_.resize(losses_.size());
   if (files.empty() && std::none_of(losses_.begin(), losses_.end(), [](const Labels& l) { return l.of_file(); })) return;
-  const Graph graph = state.source.graphs(state.options)(std::max<std::int64_t>(1, state.options.plan.batch));
+  const Graph graph = state.source.graphs(state.options)(std::max<std::int64_t>(1, state.options.micro_batch()));
   const std::vector<std::optional<GraphFile>> of_losses = state.source.loss_files(state.options, graph);
   for (std::size_t i = 0; i < files_.size(); ++i)
     if (of_losses[i]) files_[i] = std::make_unique<FileMeasure>(state, *of_losses[i], losses_[i].sample);

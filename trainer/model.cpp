@@ -34,14 +34,14 @@ Model& Model::operator=(Model&&) noexcept = default;
 void Model::check_plans(const Plan& first, const ModelOptions& o, Backends backends, const Dataset& data, const Dataset* test,
                         const FitOptions& fit) const {
   const Losses losses = source_->losses_if_any(o);
-  const Graph graph = source_->graphs(o)(o.plan.batch);
+  const Graph graph = source_->graphs(o)(o.micro_batch());
   const auto gives_bytes = [&](const Dataset& from) {
     return Feed(from, targets_of(graph, unweighted(losses, from), o.plan), fit.preprocess, o.seed).give_bytes(o.plan.given_bytes);
   };
   std::vector<PlanKey> keys = keys_of_training(data.size(), o.plan.batch, gives_bytes(data), bucket_count(o));
   for (const Dataset* measured : {fit.validation, test}) {
     if (!measured || measured->size() == 0) continue;
-    const std::int64_t batch = fit.eval_batch > 0 ? fit.eval_batch : o.plan.batch / o.plan.parallel.micro_batches;
+    const std::int64_t batch = fit.eval_batch > 0 ? fit.eval_batch : o.micro_batch();
     const std::vector<PlanKey> more =
         keys_of_measuring(measured->size(), batch, gives_bytes(*measured), losses, evaluation_of(losses, fit.metrics));
     keys.insert(keys.end(), more.begin(), more.end());
@@ -74,6 +74,7 @@ const std::vector<std::string>& Model::notes() const {
 
 std::int64_t Model::predicted_peak_bytes() const { return compiled_->predicted_peak_bytes(); }
 std::int64_t Model::allocated_bytes() const { return compiled_->allocated_bytes(); }
+void Model::together(const std::function<void()>& work) const { compiled_->running().together(work); }
 void Model::gather_parameters() { compiled_->running().gather_parameters(); }
 std::vector<NamedTensor> Model::parameters() const {
   return compiled_->running().parameters();
@@ -81,10 +82,10 @@ std::vector<NamedTensor> Model::parameters() const {
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = compiled_->running();
   compiled_->initial = false;
-  session.set_parameters(share(compiled_->options.world, {values.begin(), values.end()}));
+  set_shared(session, compiled_->options.world, {values.begin(), values.end()});
 }
 void Model::set_optimizer_state(std::span<const NamedTensor> values) {
-  compiled_->running().set_parameters(share(compiled_->options.world, {values.begin(), values.end()}), ValueRole::optimizer_state);
+  set_shared(compiled_->running(), compiled_->options.world, {values.begin(), values.end()}, ValueRole::optimizer_state);
 }
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 // (trainer/fit), evaluation, predictions.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -98,7 +99,10 @@ class Model {
 
   // Exchanges the weights with their averages: what is evaluated or saved then are these. False where none are kept.
   bool swap_averages();
-  // Of several ranks, one may lack parts of parameters. All call this before one reads or saves them.
+  // Of several ranks, one may lack parts of parameters. All call this; rank 0 does `work`, which may read, save and keep them: one at a
+  // time is whole on a rank.
+  void together(const std::function<void()>& work) const;
+  // The same for what any rank reads: all are whole in the memory of each until the next step.
   void gather_parameters();
 
   std::vector<NamedTensor> parameters() const;

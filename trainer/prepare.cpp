@@ -171,7 +171,6 @@ Preparation::Preparation(const Model& model, RunOptions& asked, Backends backend
   if (asked_.fit.metrics != FitOptions().metrics) asked_.chosen.emplace("metrics");
   o_.plan.loss.assumed = !given("loss");
   if (!trains) return;
-  o_.plan.optimizer.accumulate |= asked_.fit.accumulate > 1;
   o_.plan.optimizer.average |= asked_.fit.averaging.any();
 }
 
@@ -238,10 +237,9 @@ void Preparation::take_own_step() {
     if (given("loss_on")) o_.plan.loss.on = on;
   }
   if (!optimizer) return;
-  const bool accumulate = o_.plan.optimizer.accumulate, average = o_.plan.optimizer.average;
+  const bool average = o_.plan.optimizer.average;
   source_.take_optimizer(*step, o_);
   if (asked_.adjust_own_optimizer) asked_.adjust_own_optimizer(o_.plan.optimizer);
-  o_.plan.optimizer.accumulate = accumulate;
   o_.plan.optimizer.average = average;
   own_optimizer_ = true;
 }

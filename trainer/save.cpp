@@ -6,9 +6,11 @@
 namespace tandem {
 
 void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions options) const {
-  release_free_memory();  // of evaluations and checkpoints, before the weights are copied
-  std::vector<ModelFile::Weight> weights;
-  for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
+  release_free_memory();  // of evaluations and checkpoints
+  const Session& session = compiled_->running();
+  ModelFile::WeightSource weights{{}, [&](const std::string& name) { return session.parameter(name); }};
+  for (const PlanParameter& p : session.plan(0).parameters)
+    if (p.role == ValueRole::plain) weights.weights.emplace_back(p.name, p.type);
   std::map<std::string, std::string> entries = compiled_->source.file().metadata();
   const bool trained = compiled_->options.plan.mode == PlanMode::training;
   if (trained || !metadata) std::erase_if(entries, [](const auto& entry) { return entry.first.starts_with(metadata_prefix); });
@@ -17,14 +19,15 @@ void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions o
   options.metadata = std::move(entries);
   if (trained && compiled_->options.own_step) {
     options.training_steps = compiled_->step;
-    compiled_->session->each_optimizer_state([&](const NamedTensor& t) { options.training_states[t.name] = t.tensor; });
+    session.each_optimizer_state([&](const NamedTensor& t) { options.training_states[t.name] = t.tensor; });
   }
-  compiled_->source.file().write(path, std::move(weights), options);
+  compiled_->source.file().write_from(weights, path, options);
 }
 
 void Model::save_adapter(const std::filesystem::path& path) const {
   std::vector<ModelFile::Weight> weights;
-  for (NamedTensor& p : parameters()) weights.push_back({std::move(p.name), std::move(p.tensor)});
+  for (const LoraAdapter& adapter : file().adapters())
+    for (const std::string& name : {adapter.a, adapter.b}) weights.push_back({name, compiled_->running().parameter(name)});
   compiled_->source.file().write_adapter(path, weights);
 }
 

@@ -7,6 +7,9 @@ namespace tandem {
 
 // Rank 0's; what the others give is not looked at. Without a world: what is given.
 std::vector<NamedTensor> share(World* world, std::vector<NamedTensor> values);
-Checkpoint share(World* world, Checkpoint checkpoint);
+// Sets rank 0's in every rank's session, one by one: who receives them holds one at a time.
+void set_shared(Session& session, World* world, std::vector<NamedTensor> values, ValueRole role = ValueRole::plain);
+// Those of rank 0, by name; the others' have no values.
+std::vector<NamedTensor> share_names(World* world, std::vector<NamedTensor> values);
 
 }  // namespace tandem

@@ -73,7 +73,6 @@ TrainingStep Model::training_step(double learning_rate) const {
   if (s.options.plan.mode != PlanMode::training) not_written("the model is compiled for inference");
   if (s.losses.size() != 1) not_written("a step of ", s.losses.size(), " losses is not written");
   const char* const more = o.clip_norm > 0 || o.clip_value > 0 || o.clip_parameter_norm > 0 ? "clipped gradients"
-                           : o.accumulate                                                   ? "gradients of several batches"
                            : o.average                                                      ? "averaged weights"
                            : o.amsgrad                                                      ? "amsgrad"
                                                                                             : nullptr;
@@ -81,6 +80,8 @@ TrainingStep Model::training_step(double learning_rate) const {
   TrainingStep step{.optimizer = o.name, .learning_rate = learning_rate, .steps_before = s.step + o.steps_before};
   ModelOptions one = s.options;
   one.plan.devices.resize(1);
+  one.plan.batch = one.micro_batch();
+  one.plan.parallel.micro_batches = 1;
   one.plan.given_bytes.clear();
   const Graph model = s.source.graphs(one)(one.plan.batch);
   describe_loss(s.losses[0], model, one.plan, step);

@@ -34,18 +34,16 @@ Operator loss_scale() {
           }};
 }
 
-// After `interval` good steps in a row the scale doubles; after one that was not finite it halves. Stays where the scalars say that
-// other batches of the step follow. In place.
+// After `interval` good steps in a row the scale doubles; after one that was not finite it halves. In place.
 Operator loss_scale_update() {
   return {.name = "LossScaleUpdate",
           .domain = "tandem",
           .since = {1},
-          .inputs = {3, 3},
+          .inputs = {2, 2},
           .infer =
               [](InferContext& c) {
                 expect_shape(c, 0, state_shape);
                 expect_shape(c, 1, Shape{});
-                expect_shape(c, 2, scalars_shape);
                 infer_same(c);
               },
           .in_place = {0}};

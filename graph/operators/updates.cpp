@@ -62,7 +62,7 @@ Operator rmsprop_update() { return update<UpdateKind::rmsprop>(); }
 Operator sgd_update() { return update<UpdateKind::sgd>(); }
 
 // The scalars of a step whose gradients are multiplied by `clip`: min(1, limit / (norm + 1e-6)), as PyTorch's clip_grad_norm_, where
-// norm² is the sum over all gradients. With `accumulate` gradients and the sums of those of the step's batches before alternate.
+// norm² is the sum over all gradients.
 Operator clip_scalars() {
   return {.name = "ClipScalars", .domain = "tandem", .since = {1}, .inputs = {2, Arity::any}, .infer = [](InferContext& c) {
             expect_shape(c, 0, Shape{StepScalars::count});

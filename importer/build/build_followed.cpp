@@ -28,8 +28,8 @@ Problem problem_of(const FlatModel& model, const FollowedGraph& own, const std::
   std::string reason = concat(own.followed.reason, otherwise);
   if (own.reading.symbolic) reason += concat("; shapes are for ", own.samples, " samples");
   if (one_sample)
-    reason += concat("; a file for one sample, whose inputs have no axis for more, takes ", option("batch"), " 1 (", option("accumulate"),
-                     " makes steps of several)");
+    reason += concat("; a file for one sample, whose inputs have no axis for more, takes ", option("batch"), " 1, or as many ",
+                     option("micro_batches"), " as the batch has samples");
   reason += concat("; ", option("cut"), " ends the model at a value before it, where what lies behind is not wanted");
   for (const auto& [id, made] : own.built.nodes)
     if (made == own.followed.node && id.second.empty())

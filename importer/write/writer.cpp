@@ -1,14 +1,10 @@
 // ModelFile::write: the template's own message with other weights in it.
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <set>
 
 #include "base/atomic_file.h"
 #include "base/option.h"
-#include "importer/batch/rebatch.h"
 #include "importer/flat/constant_nodes.h"
 #include "importer/flat/inference_mode.h"
 #include "importer/lora/lora.h"
@@ -17,85 +13,17 @@
 #include "importer/message/drop_orphans.h"
 #include "importer/model_file_impl.h"
 #include "importer/training/training_export.h"
-#include "importer/weights/looked_up.h"
-#include "importer/weights/tie_weights.h"
 #include "importer/write/export_external.h"
+#include "importer/write/given_weights.h"
+#include "importer/write/stream_model.h"
 #include "importer/write/write_inner.h"
 
 namespace tandem {
 namespace {
 
-using Given = std::map<std::string, Tensor*>;
-
-// A template may hold a weight once for each sample of its batch; it is trained as one. Gives it in the template's shape
-// again: along the only axis in which `one` differs the template holds it several times (what is computed from a weight may have
-// several rows for each sample: one for each head).
-std::optional<Tensor> in_template_shape(const Tensor& one, const Value& parameter) {
-  const Shape& shape = parameter.type.shape;
-  if (one.dtype() != parameter.type.dtype || one.shape().rank() != shape.rank()) return std::nullopt;
-  const auto [mine, theirs] = std::mismatch(one.shape().begin(), one.shape().end(), shape.begin());
-  if (mine == one.shape().end() || *mine == 0 || *theirs % *mine != 0 || (*mine != 1 && !parameter.data)) return std::nullopt;
-  const BatchPlace place{.axis = static_cast<int>(theirs - shape.begin())};
-  const std::int64_t samples = *theirs / *mine;
-  Shape repeated = one.shape();
-  repeated[place.axis] = *theirs;
-  if (repeated != shape || (parameter.data && !holds_copies(*parameter.data, place, samples))) return std::nullopt;
-  return repeat_samples(one, place, 1, samples);
-}
-
-// The weights given, each checked against the parameter it names.
-Given check_weights(std::vector<ModelFile::Weight>& weights, const Graph& parameters) {
-  std::map<std::string_view, const Value*> known;
-  for (const Value& v : parameters.values)
-    if (v.kind == ValueKind::parameter) known[v.name] = &v;
-  Given given;
-  for (ModelFile::Weight& w : weights) {
-    const auto it = known.find(w.name);
-    if (it == known.end()) fail("weight '", w.name, "' is none of the template's");
-    const TensorType& wanted = it->second->type;
-    if (wanted != w.tensor.type())
-      if (std::optional<Tensor> whole = in_template_shape(w.tensor, *it->second)) w.tensor = std::move(*whole);
-    if (wanted != w.tensor.type()) fail("weight '", w.name, "' is ", w.tensor.type(), ", the template's is ", wanted);
-    if (!given.emplace(w.name, &w.tensor).second) fail("weight '", w.name, "' is given twice");
-  }
-  return given;
-}
-
-// Weights are trained in float32 or double, whatever the file holds them in.
-void to_types_of_file(std::vector<ModelFile::Weight>& weights, const FlatModel& flat) {
-  std::map<std::string_view, DType> types;
-  for (const TemplateTensor& t : flat.tensors) types[t.name] = t.type.dtype;
-  for (ModelFile::Weight& w : weights)
-    if (const auto it = types.find(w.name); it != types.end()) w.tensor = w.tensor.cast(it->second);
-}
-
-// Serialized piece by piece: the file's bytes never lie in memory as a whole. A failure waits for finish(), as nothing
-// may be thrown through the serializer.
-class FileStream final : public google::protobuf::io::CopyingOutputStream {
- public:
-  explicit FileStream(AtomicFile& file) : file_(file) {}
-  bool Write(const void* bytes, int size) override {
-    if (failure_) return false;
-    try {
-      file_.append({static_cast<const char*>(bytes), static_cast<std::size_t>(size)});
-    } catch (...) {
-      failure_ = std::current_exception();
-      return false;
-    }
-    return true;
-  }
-  void finish() const {
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  AtomicFile& file_;
-  std::exception_ptr failure_;
-};
-
 class Exporter {
  public:
-  Exporter(const ModelFile::Impl& impl, const Given& given, const std::filesystem::path& output, const SaveOptions& options)
+  Exporter(const ModelFile::Impl& impl, const GivenWeights& given, const std::filesystem::path& output, const SaveOptions& options)
       : impl_(impl), given_(given), model_(impl.proto), output_(output), options_(options), external_(impl.external, output, options) {}
 
   // Entries that stay keep their place; the first of equal keys counts, as for who reads them.
@@ -120,8 +48,7 @@ class Exporter {
 
   void run() {
     if (options_.configuration) annotate(model_, *options_.configuration, impl_.node_names());
-    tied();
-    write_inner(impl_.flat, impl_.proto, model_, [this](const std::string& name) { return given(name); }, external_);
+    write_inner(impl_.flat, impl_.proto, model_, [this](const std::string& name) { return given_.read(name); }, external_);
     set_inference_mode(impl_.flat, impl_.proto, model_);
     initializers();
     attributes();
@@ -135,12 +62,7 @@ class Exporter {
     if (!fits()) move_out();
     external_.flush();
     AtomicFile file(output_);
-    FileStream stream(file);
-    {
-      google::protobuf::io::CopyingOutputStreamAdaptor buffered(&stream, 1 << 20);
-      model_.SerializeToZeroCopyStream(&buffered);
-    }
-    stream.finish();
+    write_streamed(model_, streamed_, [this](const std::string& name) { return value_of(name); }, file);
     file.flush();
     external_.commit();
     file.commit();
@@ -190,22 +112,6 @@ class Exporter {
     write_training_info(trial, *options_.training);
   }
 
-  // A tensor that follows another has that one's new values, one that was looked up its rows' at every place.
-  void tied() {
-    for (const LookedUp& l : impl_.flat.looked_up)
-      if (const Tensor* rows = given(impl_.flat.name(l.symbol)))
-        tied_[impl_.flat.name(l.symbol)] = whole_of(l, *rows);
-    for (const Tie& tie : impl_.flat.ties)
-      if (const Tensor* leader = given(impl_.flat.name(tie.leader)))
-        tied_[impl_.flat.name(tie.follower)] = followed(tie, *leader);
-  }
-
-  Tensor* given(const std::string& name) {
-    if (const auto it = tied_.find(name); it != tied_.end()) return &it->second;
-    const auto it = given_.find(name);
-    return it == given_.end() ? nullptr : it->second;
-  }
-
   void initializers() {
     std::map<std::string, const FlatInitializer*> flat;
     for (const FlatInitializer& i : impl_.flat.main.initializers) flat[impl_.flat.name(i.symbol)] = &i;
@@ -213,28 +119,39 @@ class Exporter {
       onnx::TensorProto& proto = *model_.mutable_graph()->mutable_initializer(i);
       const auto kept = flat.find(proto.name());
       if (kept == flat.end()) continue;  // nothing reads it
-      Tensor* const mine = given(proto.name());
-      const Tensor* value = mine;
       const DataForm form = impl_.forms[static_cast<std::size_t>(i)];
-      if (!value && form == DataForm::none) {
+      if (!given_.has(proto.name()) && form == DataForm::none) {
         if (!kept->second->data) fail("weight '", proto.name(), "' has no value, neither in the template nor given");
         continue;  // the proto still holds it
       }
-      if (!value) value = &*kept->second->data;
+      held_[proto.name()] = kept->second;
       if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-        external_.store(proto, value);
-        if (mine) *mine = {};
+        const Tensor value = value_of(proto.name());
+        external_.store(proto, &value);
       } else {
-        store(*value, form, proto);
-        if (mine) *mine = {};  // one copy of the weights at a time is enough
+        store_later(proto, form);
       }
     }
+  }
+
+  // What a weight is going to be in the file.
+  Tensor value_of(const std::string& name) const {
+    if (std::optional<Tensor> value = given_.read(name)) return *std::move(value);
+    return *held_.at(name)->data;
+  }
+
+  // Values are put in as the file is written, so that one weight at a time is in memory. Those whose length depends on them: at once.
+  void store_later(onnx::TensorProto& proto, DataForm form) {
+    const auto dtype = static_cast<DType>(proto.data_type());
+    if (form == DataForm::typed && is_half(dtype)) return store(value_of(proto.name()), form, proto);
+    clear_values(proto);
+    streamed_[proto.name()] = {form == DataForm::typed ? form : DataForm::raw, type_of(proto)};
   }
 
   // Weights that the file holds as attributes go back into them.
   void attributes() {
     for (const AttributeWeight& weight : impl_.flat.attribute_weights) {
-      Tensor* const value = given(impl_.flat.name(weight.symbol));
+      const std::optional<Tensor> value = given_.read(impl_.flat.name(weight.symbol));
       if (!value) continue;
       for (int i = 0; i < model_.graph().node_size(); ++i) {
         if (&impl_.proto.graph().node(i) != weight.node) continue;
@@ -246,7 +163,6 @@ class Exporter {
           for (const double v : value->to_doubles()) attribute.add_floats(static_cast<float>(v));
         }
       }
-      *value = {};
     }
   }
 
@@ -258,12 +174,11 @@ class Exporter {
       if (!node.top_level || !node.domain.empty() || (node.op != "Constant" && node.op != "ConstantOfShape") ||
           !node.outputs.at(0).present())
         continue;
-      if (Tensor* const value = given(impl_.flat.name(node.outputs[0]))) {
-        replaced.insert(node.proto);
-        shapes.insert(node.proto->input().begin(), node.proto->input().end());
-        add_initializer(impl_.flat.name(node.outputs[0]), *value);
-        *value = {};
-      }
+      const std::string name = impl_.flat.name(node.outputs[0]);
+      if (!given_.has(name)) continue;
+      replaced.insert(node.proto);
+      shapes.insert(node.proto->input().begin(), node.proto->input().end());
+      add_initializer(name, given_.type_of(name));
     }
     auto& nodes = *model_.mutable_graph()->mutable_node();
     int kept = 0;
@@ -273,39 +188,50 @@ class Exporter {
     drop_orphans(shapes, model_);
   }
 
-  void add_initializer(const std::string& name, const Tensor& value) {
+  void add_initializer(const std::string& name, const TensorType& value) {
     onnx::TensorProto& proto = *model_.mutable_graph()->add_initializer();
     proto.set_name(name);
-    proto.set_data_type(static_cast<int>(value.dtype()));
-    for (const std::int64_t d : value.shape()) proto.add_dims(d);
-    store(value, DataForm::raw, proto);
+    proto.set_data_type(static_cast<int>(value.dtype));
+    for (const std::int64_t d : value.shape) proto.add_dims(d);
+    store_later(proto, DataForm::raw);
     if (model_.ir_version() >= 4) return;
     // Until IR version 4 every initializer is also an input.
     onnx::ValueInfoProto& input = *model_.mutable_graph()->add_input();
     input.set_name(name);
     auto& type = *input.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(static_cast<int>(value.dtype()));
-    for (const std::int64_t d : value.shape()) type.mutable_shape()->add_dim()->set_dim_value(d);
+    type.set_elem_type(static_cast<int>(value.dtype));
+    for (const std::int64_t d : value.shape) type.mutable_shape()->add_dim()->set_dim_value(d);
   }
 
-  bool fits() const { return model_.ByteSizeLong() <= static_cast<std::size_t>(options_.inline_bytes); }
+  std::size_t bytes() const {
+    std::size_t all = model_.ByteSizeLong();
+    for (const auto& [name, tensor] : streamed_) all += streamed_bytes(tensor);
+    return all;
+  }
+  bool fits() const { return bytes() <= static_cast<std::size_t>(options_.inline_bytes); }
 
   // Weights leave a model that is too large for one file.
   void move_out() {
     constexpr std::size_t small = 1024;  // bytes that stay: shapes and numbers are read by tools that skip external data
     ExternalData none;
-    for (onnx::TensorProto& proto : *model_.mutable_graph()->mutable_initializer())
-      if (form_of(proto) != DataForm::external && size_of(static_cast<DType>(proto.data_type())) > 0 && proto.ByteSizeLong() > small)
-        if (const std::optional<Tensor> values = tensor_of(proto, none)) external_.store(proto, &*values);
+    for (onnx::TensorProto& proto : *model_.mutable_graph()->mutable_initializer()) {
+      if (form_of(proto) == DataForm::external || size_of(static_cast<DType>(proto.data_type())) == 0) continue;
+      const auto streamed = form_of(proto) == DataForm::none ? streamed_.find(proto.name()) : streamed_.end();
+      if (proto.ByteSizeLong() + (streamed == streamed_.end() ? 0 : streamed_bytes(streamed->second)) <= small) continue;
+      const std::optional<Tensor> values = streamed == streamed_.end() ? tensor_of(proto, none) : value_of(proto.name());
+      if (values) external_.store(proto, &*values);
+      if (streamed != streamed_.end()) streamed_.erase(streamed);
+    }
     if (!fits())
-      fail("the model takes ", model_.ByteSizeLong(), " bytes without its weights, more than the ", options_.inline_bytes,
+      fail("the model takes ", bytes(), " bytes without its weights, more than the ", options_.inline_bytes,
            " one ONNX file holds");
   }
 
   const ModelFile::Impl& impl_;
-  const Given& given_;
-  std::map<std::string, Tensor> tied_;
+  const GivenWeights& given_;
   onnx::ModelProto model_;
+  std::map<std::string, const FlatInitializer*> held_;  // by name
+  std::map<std::string, StreamedTensor> streamed_;      // whose values stand nowhere yet
   const std::filesystem::path& output_;
   const SaveOptions& options_;
   ExternalExport external_;
@@ -319,29 +245,6 @@ void refuse_merging(const Lora& lora) {
            option("lora_export"), " inputs a model that takes them as inputs");
 }
 
-// What the model holds where nothing else is given: constants too may have adapters.
-Tensor held_by_template(const FlatModel& flat, const std::string& name) {
-  for (const FlatInitializer& i : flat.main.initializers)
-    if (flat.name(i.symbol) == name && i.data) return *i.data;
-  for (const FlatNode& n : flat.main.nodes)
-    if (n.op == "Constant" && n.outputs.size() == 1 && n.outputs[0].present() && flat.name(n.outputs[0]) == name)
-      return constant_value(n.attributes);
-  fail("weight '", name, "' has no value, neither in the template nor given");
-}
-
-// The adapted weights with their adapters added; those that are constants are returned.
-std::vector<ModelFile::Weight> merge_all(const ModelFile::Impl& impl, const Given& given) {
-  std::vector<ModelFile::Weight> constants;
-  for (std::size_t i = 0; i < impl.lora.adapters.size(); ++i) {
-    const LoraAdapter& adapter = impl.lora.adapters[i];
-    const auto a = given.find(adapter.a), b = given.find(adapter.b), w = given.find(adapter.weight);
-    if (a == given.end() || b == given.end()) fail("the adapter of '", adapter.weight, "' is not given");
-    if (w == given.end()) constants.push_back({adapter.weight, held_by_template(impl.flat, adapter.weight).cast(a->second->dtype())});
-    merge(adapter, impl.lora.weights[i], *a->second, *b->second, w == given.end() ? constants.back().tensor : *w->second);
-  }
-  return constants;
-}
-
 Graph parameters_of(const ModelFile::Impl& impl) {
   const BatchReading reading = batch_readings(impl.flat.inputs, {})[0];
   return build_graph(impl.flat, {}, reading, reading.samples, nullptr, true).graph;
@@ -350,15 +253,19 @@ Graph parameters_of(const ModelFile::Impl& impl) {
 }  // namespace
 
 void ModelFile::write(const std::filesystem::path& path, std::vector<Weight> weights, const SaveOptions& options) const {
-  Given given = check_weights(weights, parameters_of(*impl_));
-  std::vector<ModelFile::Weight> merged;
-  if (!options.adapters_as_inputs) {
-    refuse_merging(impl_->lora);
-    merged = merge_all(*impl_, given);
+  WeightSource source;
+  std::map<std::string_view, const Tensor*> tensors;
+  for (const Weight& w : weights) {
+    source.weights.emplace_back(w.name, w.tensor.type());
+    tensors[w.name] = &w.tensor;
   }
-  to_types_of_file(weights, impl_->flat);
-  to_types_of_file(merged, impl_->flat);
-  for (ModelFile::Weight& w : merged) given[w.name] = &w.tensor;
+  source.read = [&](const std::string& name) { return *tensors.at(name); };
+  write_from(source, path, options);
+}
+
+void ModelFile::write_from(const WeightSource& weights, const std::filesystem::path& path, const SaveOptions& options) const {
+  if (!options.adapters_as_inputs) refuse_merging(impl_->lora);
+  const GivenWeights given(*impl_, weights, parameters_of(*impl_), !options.adapters_as_inputs);
   Exporter exporter(*impl_, given, path, options);
   if (options.metadata) exporter.set_metadata(*options.metadata);
   exporter.run();
@@ -381,8 +288,9 @@ std::int64_t ModelFile::check_write(const std::filesystem::path& path, const Sav
   if (!options.adapters_as_inputs) refuse_merging(impl_->lora);
   if (std::filesystem::exists(path.has_parent_path() ? path.parent_path() : "."))
     const AtomicFile trial(path);  // goes again
-  const Given none;
-  return Exporter(*impl_, none, path, options).check(parameters_of(*impl_));
+  const Graph parameters = parameters_of(*impl_);
+  const GivenWeights none(*impl_, {}, parameters, false);
+  return Exporter(*impl_, none, path, options).check(parameters);
 }
 
 }  // namespace tandem

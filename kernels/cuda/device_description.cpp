@@ -1,9 +1,10 @@
-// Reads what a GPU says of itself; what it does not say (float32 peak, links) follows from its generation.
+// Reads what a GPU says of itself; what it does not say (products' peak, links) is its kind's (kernels/described/devices.json).
 #include "kernels/cuda/device_description.h"
 
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/check.h"
+#include "kernels/described/device_kind.h"
 
 namespace tandem::cuda {
 namespace {
@@ -26,18 +27,14 @@ constexpr std::int64_t buffer_alignment = 256;
 // float32 multiply-adds of one multiprocessor and clock.
 int lanes(int major, int minor) { return major == 8 && minor == 0 ? 64 : major == 7 ? 64 : 128; }
 
-// What NVIDIA's data sheets give of dense products of 16 bits, summed in float32, by float32's rate: A100 312 by 19.5 TFLOP/s,
-// H100 989 by 67, B200 2250 by 75; L40S 362 by 92, A40 150 by 37.
-double tensor_speed(int major, int minor) {
-  switch (major) {
-    case 9: return 14.8;
-    case 10: return 30;
-    default: return major == 8 && minor == 0 ? 16 : 4;
-  }
+// Products of 16 bits, summed in float32, by float32's rate: of kinds that are known their data sheets', of others what all of a
+// generation reach. Their links are taken for PCI Express.
+double tensor_speed(const DeviceKind* kind, int major, int minor) {
+  if (!kind) return major == 9 ? 14.8 : major == 10 ? 30 : major == 8 && minor == 0 ? 16 : 2;
+  const auto peak = kind->flops.find(Precision::bf16);
+  return peak == kind->flops.end() ? 1 : peak->second / kind->flops.at(Precision::fp32);
 }
-
-// To a neighbour, by generation: NVLink of the cards for servers, PCI Express of the others.
-double link(int major, int minor) { return major >= 9 ? 450e9 : major == 8 && minor == 0 ? 300e9 : 12e9; }
+constexpr double unknown_link = 12e9;  // bytes/s
 
 int attribute(cudaDeviceAttr which, int index) {
   int value = 0;
@@ -48,18 +45,21 @@ int attribute(cudaDeviceAttr which, int index) {
 }  // namespace
 
 DeviceDescription describe_h200() {
+  const DeviceKind* const kind = device_kind_of("NVIDIA H200");
   return {.model = {.name = "NVIDIA H200",
                     .memory = 150754820096 - reserved_bytes,
                     .flops = 67e12,
                     .bandwidth = 4.8e12,
                     .launch_seconds = 3e-6,
-                    .link_bandwidth = 450e9,
+                    .link_bandwidth = kind->links.levels[0].bandwidth,
                     .threads = 1,
                     .multiprocessors = 132,
-                    .alignment = buffer_alignment},
+                    .alignment = buffer_alignment,
+                    .links = kind->links,
+                    .reserved = reserved_bytes},
           .cudnn_json = h200_json,
           .capability = 90,
-          .tensor_speed = tensor_speed(9, 0)};
+          .tensor_speed = tensor_speed(kind, 9, 0)};
 }
 
 DeviceDescription describe_device(int index) {
@@ -70,16 +70,19 @@ DeviceDescription describe_device(int index) {
   DeviceDescription d;
   d.index = index;
   d.capability = 10 * p.major + p.minor;
-  d.tensor_speed = tensor_speed(p.major, p.minor);
+  const DeviceKind* const kind = device_kind_of(p.name);
+  d.tensor_speed = tensor_speed(kind, p.major, p.minor);
   d.model = {.name = p.name,
              .memory = static_cast<std::int64_t>(p.totalGlobalMem) - reserved_bytes,
              .flops = 2.0 * lanes(p.major, p.minor) * p.multiProcessorCount * clock,
              .bandwidth = 2 * memory_clock * p.memoryBusWidth / 8,
              .launch_seconds = 3e-6,
-             .link_bandwidth = link(p.major, p.minor),
+             .link_bandwidth = kind ? kind->links.levels[0].bandwidth : unknown_link,
              .threads = 1,
              .multiprocessors = p.multiProcessorCount,
-             .alignment = buffer_alignment};
+             .alignment = buffer_alignment,
+             .links = kind ? kind->links : Interconnect{},
+             .reserved = reserved_bytes};
   return d;
 }
 

@@ -1,7 +1,7 @@
 // Puts the losses on top of the model: from the values that labels.cpp chose and inputs for the labels to one number, the mean
 // over the global batch, and the count of correct predictions. What a mean is divided by is summed over all devices where it
-// depends on labels or weights: one device and several compute the same. Where several batches make a step, each batch's mean is times its
-// share of the step's mean (the input tandem.shares), so that losses and gradients of the batches need only be added, too.
+// depends on labels or weights: one device and several compute the same. Each micro-batch's mean is times its
+// share of the step's mean (the input tandem.shares), so that losses and gradients of micro-batches need only be added, too.
 #include "planner/loss/attach_loss.h"
 
 #include <algorithm>
@@ -152,11 +152,13 @@ void attach_loss(Graph& graph, std::span<const Labels> losses, std::int64_t samp
   GraphBuilder b(graph, "loss", {});
   const auto means = static_cast<std::int64_t>(losses.size()) + (distillation ? 1 : 0);
   const auto in_step = [&](ValueId mean, std::size_t i) {
-    if (!o.optimizer.accumulate && o.parallel.micro_batches == 1) return mean;
-    const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{means}}, ValueRole::step_state, step_shares);
+    if (o.parallel.micro_batches == 1) return mean;
+    // Behind the means' stands how far averages of running statistics move with a micro-batch.
+    const std::int64_t count = means + (o.optimizer.average ? 1 : 0);
+    const ValueId shares = b.input("tandem.shares", {DType::float32, Shape{count}}, ValueRole::step_state, step_shares);
     const auto at = static_cast<std::int64_t>(i);
     const ValueId share =
-        means == 1 ? shares
+        count == 1 ? shares
                    : b.emit("Slice", {shares}, {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
     return b.mul(mean, cast_to(b, b.reshape(share, Shape{}), b.type(mean).dtype));
   };

@@ -13,7 +13,7 @@ inline constexpr double least_loss_weight = 1e-12;
 
 // Losses on top of a graph whose outputs are what logits_of() names, each summed over the samples by their weights and divided
 // by the weights' sum over the whole batch (without weights by options.batch), and the sum of them by their shares, which
-// becomes the first output. With options.optimizer.accumulate each is times its element of the input tandem.shares; distillation's is
+// becomes the first output. With micro-batches each is times its element of the input tandem.shares; distillation's is
 // the last. What a step tells besides become metrics: "correct", the count of correct predictions of the first loss that has classes,
 // where asked for; "counted", of how many, where some are ignored; "loss/OUTPUT" of several losses.
 // `samples`: of this graph.

@@ -262,9 +262,8 @@ Losses losses_of(const Pair& models, const CompileOptions& o) {
     if (terms.size() > 1) l.output = term.output;
     if (l.of_file()) take_file(l, models, loss_value(models.graph, one), term);
     const bool one_number = (l.own() || l.of_file()) && models.graph[loss_value(models.graph, one)].type.shape.elements() == 1;
-    if ((o.optimizer.accumulate || o.parallel.micro_batches > 1) && one_number && l.assumed.empty())
-      l.assumed = concat("'", l.value, "' is one number of a batch: the ", o.optimizer.accumulate ? "batches" : "parts",
-                         " of a step count by their samples (", option(o.optimizer.accumulate ? "accumulate" : "micro_batches"),
+    if (o.parallel.micro_batches > 1 && one_number && l.assumed.empty())
+      l.assumed = concat("'", l.value, "' is one number of a batch: the parts of a step count by their samples (", option("micro_batches"),
                          "), whatever it divides by");
   }
   take_options(losses, o);

@@ -49,6 +49,7 @@ struct LoweredGraph {
   // it is not all of them.
   IdVector<ExchangeId, Exchange> exchanges;
   double seconds = 0;
+  double turned_seconds = 0;  // of these: what turns parameters that were gathered, and what goes into exchanges
   std::vector<std::string> warnings;
 };
 
@@ -69,6 +70,7 @@ struct SelectOptions {
   const DeviceModel* device = nullptr;
   const FixedParameters* fixed = nullptr;
   ChosenKernels* chosen = nullptr;  // the program adds its own
+  bool training = false;            // kernels are those of whole parameters, also where these lie in parts
 };
 
 // Chooses a kernel and layouts for every node, cheapest first, with a Reorder wherever a kernel wants another layout

@@ -73,8 +73,8 @@ class Selector {
   bool reshape(const Node& node) {
     const ValueId x = node.inputs[0], y = node.outputs[0];
     if (values_.summed(y)) return false;
-    if (graph_[x].kind == ValueKind::constant || values_.of(x).empty()) values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
     Operand to = values_.row_major(y);
+    values_.first(x);
     for (const BufferId b : values_.of(x)) {
       const std::optional<Layout> layout = reshaped(values_.operand(b).shape, values_.operand(b).layout, to.shape);
       if (!layout) continue;
@@ -89,8 +89,7 @@ class Selector {
   bool transpose(const Node& node) {
     const ValueId x = node.inputs[0], y = node.outputs[0];
     if (values_.summed(y)) return false;
-    if (graph_[x].kind == ValueKind::constant || values_.of(x).empty()) values_.form(x, Layout::row_major(graph_[x].type.shape.rank()));
-    const BufferId b = values_.of(x)[0];
+    const BufferId b = values_.first(x);
     Operand to = values_.row_major(y);
     to.layout = transposed(values_.operand(b).layout, node.attributes.ints("perm"));
     values_.add(y, to, MemoryClass::activations, b);
@@ -110,7 +109,9 @@ class Selector {
   void exchange(const Node& node) {
     Exchange e = named(node);
     std::vector<BufferId> in, out;
+    const std::size_t first = program_.steps.size();
     for (const ValueId v : node.inputs) in.push_back(values_.form(v, values_.row_major(v).layout));
+    for (std::size_t s = first; s < program_.steps.size(); ++s) program_.turned_seconds += program_.steps[s].seconds;
     for (const ValueId v : node.outputs)
       if (v.present()) out.push_back(values_.add(v, values_.row_major(v), MemoryClass::activations));
     for (const auto* list : {&in, &out})
@@ -266,8 +267,7 @@ class Selector {
       for (std::size_t k = 0; k < request.inputs.size(); ++k) {
         const Operand &have = request.inputs[k], &want = all[i].inputs[k];
         if (!have.present() || have.layout.any() || have.layout == want.layout) continue;
-        const auto& f = values_.of(node.inputs[k]);
-        if (std::none_of(f.begin(), f.end(), [&](BufferId b) { return values_.operand(b).layout == want.layout; }))
+        if (!values_.lies(node.inputs[k], want.layout))
           total += values_.reorder_seconds(have, want);
       }
       for (std::size_t k = 0; k < request.outputs.size(); ++k)
@@ -333,6 +333,7 @@ class Selector {
     Operand o = values_.row_major(out);
     o.layout = o.shape.rank() == 0 ? o.layout : Layout();
     if (graph_[out].opaque) return {DType::uint8, Shape{0}, Layout()};
+    if (const ValueId parts = values_.scattered(out); parts.present() && o.shape.rank() > 0) o.layout = values_.whole_layout(parts);
     const ValueId owner = values_.follows(out);
     if (owner.present()) {
       const Operand p = values_.requested(owner);
@@ -359,7 +360,7 @@ class Selector {
     }
     const bool summed = values_.summed(out);
     const Operand& want = request.outputs[k];
-    const bool other = !graph_[out].opaque && !want.layout.any() && want.layout != d.outputs[k].layout;
+    const bool other = !graph_[out].opaque && !values_.scattered(out).present() && !want.layout.any() && want.layout != d.outputs[k].layout;
     const bool is_gradient = summed || values_.follows(out).present();
     const BufferId b = values_.add(out, d.outputs[k], is_gradient ? MemoryClass::gradients : MemoryClass::activations);
     Buffer& buffer = program_.buffers[b];

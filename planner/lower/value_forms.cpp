@@ -17,6 +17,8 @@ ValueForms::ValueForms(const Graph& graph, const Backend& backend, const SelectO
   for (const Node& node : graph.nodes) note_sum(node, uses);
   for (const Node& node : graph.nodes) note_accumulation(node);
   for (const Node& node : graph.nodes) note_cast(node);
+  if (options.training)
+    for (const Node& node : graph.nodes) note_parts(node);
 }
 
 // Gradients want the layout of the parameter they update, states that of theirs; a copy in 16 bits and its parameter
@@ -59,6 +61,26 @@ void ValueForms::note_cast(const Node& node) {
   if (node.op->name != "Cast" || graph_[node.inputs[0]].kind != ValueKind::parameter) return;
   if (std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end()) return;
   if (!summed(node.outputs[0])) facts(node.outputs[0]).cast_of = node.inputs[0];
+}
+
+// A device that keeps nothing of a parameter has an empty constant of that name, and does not update it.
+void ValueForms::note_parts(const Node& node) {
+  const auto kept = [&](const Value& v) {
+    return v.kind == ValueKind::parameter || (v.kind == ValueKind::constant && v.type.shape.elements() == 0);
+  };
+  const auto named = [&](const std::string& name) {
+    for (std::size_t i = 0; i < graph_.values.size() && !name.empty(); ++i)
+      if (const Value& v = graph_.values[i]; kept(v) && v.role == ValueRole::plain && v.name == name) return ValueId{static_cast<int>(i)};
+    return ValueId{};
+  };
+  for (std::size_t i = 0; i < node.inputs.size() && i < node.outputs.size(); ++i) {
+    const ValueId in = node.inputs[i], out = node.outputs[i];
+    if (node.op->moves == Moves::gather && out.present() && kept(graph_[in])) facts(out).gathered = in;
+    if (node.op->moves != Moves::scatter || !graph_[in].producer.present()) continue;
+    const Operator& op = *graph_[graph_[in].producer].op;
+    if (op.name == "Reshape" || op.name == "Transpose" || op.accumulates) continue;
+    facts(in).scattered = out.present() && follows(out).present() ? follows(out) : named(graph_[in].of);
+  }
 }
 
 BufferId ValueForms::add(ValueId v, Operand operand, MemoryClass memory, BufferId alias) {
@@ -111,6 +133,11 @@ void ValueForms::add_unused_parameter(ValueId v) {
 
 Operand ValueForms::requested(ValueId v) {
   if (!v.present()) return {};
+  if (const ValueId parts = gathered(v); parts.present()) {
+    Operand o = row_major(v);
+    if (o.shape.rank() > 0) o.layout = facts(parts).whole;
+    return o;
+  }
   if (!of(v).empty()) return operand(of(v)[0]);
   Operand o = row_major(v);
   const Value& value = graph_[v];
@@ -134,7 +161,24 @@ Operand ValueForms::requested(ValueId v) {
   return o;
 }
 
+bool ValueForms::lies(ValueId v, const Layout& layout) const {
+  // what was gathered lies row by row: that is none of the forms that a parameter would have
+  const std::size_t from = gathered(v).present() && whole_layout(gathered(v)) != row_major(v).layout ? 1 : 0;
+  const std::vector<BufferId>& all = facts(v).forms;
+  for (std::size_t i = from; i < all.size(); ++i)
+    if (operand(all[i]).layout == layout) return true;
+  return false;
+}
+
+BufferId ValueForms::first(ValueId v) {
+  if (graph_[v].kind == ValueKind::constant || of(v).empty()) form(v, row_major(v).layout);
+  const ValueId parts = gathered(v);
+  if (!parts.present()) return of(v)[0];
+  return form(v, whole_layout(parts).any() ? row_major(v).layout : whole_layout(parts));
+}
+
 BufferId ValueForms::form(ValueId v, const Layout& layout) {
+  if (const ValueId parts = gathered(v); parts.present() && facts(parts).whole.any()) facts(parts).whole = layout;
   for (const BufferId b : of(v))
     if (operand(b).layout == layout) return b;
   const Value& value = graph_[v];
@@ -162,6 +206,7 @@ BufferId ValueForms::form(ValueId v, const Layout& layout) {
 BufferId ValueForms::reorder(ValueId v, BufferId from, const Operand& to) {
   const BufferId out = add(v, to, MemoryClass::activations);
   convert("Reorder", from, out);
+  if (gathered(v).present() && from == of(v)[0]) program_.turned_seconds += program_.steps.back().seconds;
   return out;
 }
 

@@ -20,12 +20,21 @@ class ValueForms {
   }
   ValueId follows(ValueId v) const { return facts(v).follows; }    // the parameter whose layout it takes
   ValueId cast_of(ValueId v) const { return facts(v).cast_of; }    // the parameter that it is a Cast of
+  // In training, the parameter in parts that this value has gathered: it is read in the layout that the parameter would have if it were
+  // kept whole, so that kernels and bits are those of replicas.
+  ValueId gathered(ValueId v) const { return facts(v).gathered; }
+  // The parameter in parts whose gradient this is, before it is summed into parts. It is turned once, as the exchange has it.
+  ValueId scattered(ValueId v) const { return facts(v).scattered; }
+  const Layout& whole_layout(ValueId parameter) const { return facts(parameter).whole; }  // any: no reader has decided it yet
   bool summed(ValueId v) const { return facts(v).summed; }  // made in the bucket where it is summed over devices
 
   // What a request says of a value: the layout it has, or any where nothing has decided it yet.
   Operand requested(ValueId v);
   // A buffer that holds the value in this layout: one there is, another name for the same memory, or a Reorder's.
   BufferId form(ValueId v, const Layout& layout);
+  // Whether a request for the value may take it in this layout as it is.
+  bool lies(ValueId v, const Layout& layout) const;
+  BufferId first(ValueId v);  // the form that requests name; of what has none yet row by row
   // A new form, of its own memory or of `alias`'s.
   BufferId add(ValueId v, Operand operand, MemoryClass memory, BufferId alias = {});
   void add_unused_parameter(ValueId v);
@@ -54,6 +63,8 @@ class ValueForms {
     std::vector<BufferId> forms;
     ValueId follows, cast_of;
     ValueId copy;  // of a parameter: its copy in 16 bits
+    ValueId gathered, scattered;
+    Layout whole;  // of a parameter in parts
     bool summed = false;
   };
   Facts& facts(ValueId v) { return facts_[v]; }
@@ -61,6 +72,7 @@ class ValueForms {
   void note_update(const Node& node);
   void note_accumulation(const Node& node);
   void note_cast(const Node& node);
+  void note_parts(const Node& node);
   void note_sum(const Node& node, const IdVector<ValueId, int>& uses);
   const Operand* fixed_operand(ValueId v) const;
   BufferId add_constant(ValueId v, const Layout& layout);

@@ -6,28 +6,37 @@
 #include <set>
 #include <tuple>
 
-#include "planner/plan/timeline.h"
-
 namespace tandem {
 namespace {
 
 bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank() > 0 && t.shape[0] == samples; }
 
-// A ring moves every byte of a sum twice over each link, less its own share; few bytes cost no less than a kernel does.
-double seconds_of(const Exchange& exchange, const DeviceModel& device) {
-  if (device.link_bandwidth <= 0) return 0;
+// As the slowest row of its members takes, by one device's links.
+double seconds_of(const Exchange& exchange, const std::vector<int>& numbers, const DeviceModel& device, bool fixed_order) {
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
-  const double members = static_cast<double>(exchange.row_length());
-  double moved = bytes;
-  if (is_in_place(exchange.kind)) moved = 2 * bytes * (members - 1) / members;
-  if (exchange.kind == ExchangeKind::all_to_all) moved = bytes * (members - 1) / members / members;
-  if (exchange.kind == ExchangeKind::reduce_scatter || exchange.kind == ExchangeKind::all_gather) moved = bytes * (members - 1) / members;
-  return device.launch_seconds + moved / device.link_bandwidth;
+  Interconnect links = device.links;
+  if (links.levels.empty()) {
+    if (device.link_bandwidth <= 0) return 0;
+    links = {.levels = {{.name = "link", .bandwidth = device.link_bandwidth}}, .begin_seconds = device.launch_seconds};
+  }
+  double seconds = 0;
+  for (std::size_t row = 0; row < at(exchange.rows); ++row) {
+    std::vector<int> members;
+    for (const int d : exchange.row(row)) members.push_back(numbers[at(d)]);
+    seconds = std::max(seconds, exchange_seconds(links, exchange.kind, members, bytes, fixed_order));
+  }
+  return seconds;
+}
+
+// Devices of several kinds copy what they give to the host, and from there what they get.
+double seconds_by_host(const Exchange& exchange, const DeviceModel& device) {
+  const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
+  return (is_in_place(exchange.kind) ? 2 : 1) * bytes / device.links.host_bandwidth;
 }
 
 auto all_of(const DeviceModel& m) {
   return std::tie(m.name, m.memory, m.flops, m.bandwidth, m.launch_seconds, m.link_bandwidth, m.threads, m.multiprocessors, m.sharing,
-                  m.alignment);
+                  m.alignment, m.links, m.reserved);
 }
 
 // Devices that run one program of the plan.
@@ -94,7 +103,17 @@ class PlanAssembler {
     }
   }
 
-  void list_exchanges() {
+  // Where each device stands among its links: by its own number, or in the list where they are of several kinds.
+  std::vector<int> device_numbers() const {
+    const auto kind = [&](const Replica& r) { return r.spec.id.backend == replicas_[0].spec.id.backend; };
+    const bool alike = std::ranges::all_of(replicas_, kind);
+    std::vector<int> numbers;
+    for (const Replica& r : replicas_) numbers.push_back(alike ? r.spec.id.index : static_cast<int>(numbers.size()));
+    return numbers;
+  }
+
+  void list_exchanges(bool deterministic) {
+    const std::vector<int> numbers = device_numbers();
     std::vector<int> all(replicas_.size());
     std::iota(all.begin(), all.end(), 0);
     std::set<std::string> known;
@@ -105,8 +124,16 @@ class PlanAssembler {
         if (exchange.devices.empty()) exchange.devices = all;
         std::vector<bool> takes_part(classes_.size());
         for (const int d : exchange.devices) takes_part[at(plan_.devices[at(d)].program.index)] = true;
-        for (std::size_t p = 0; p < classes_.size(); ++p)
-          if (takes_part[p]) exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, classes_[p].first->model));
+        std::set<std::string> kinds;
+        double by_host = 0;
+        for (std::size_t p = 0; p < classes_.size(); ++p) {
+          if (!takes_part[p]) continue;
+          const DeviceModel& model = classes_[p].first->model;
+          kinds.insert(classes_[p].first->spec.id.backend);
+          exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, numbers, model, deterministic));
+          by_host = std::max(by_host, seconds_by_host(exchange, model));
+        }
+        if (kinds.size() > 1) exchange.seconds = std::max(exchange.seconds, by_host);
       }
   }
 
@@ -222,9 +249,8 @@ void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vecto
   parameters_of ? assembler.keep_parameters_of(*parameters_of) : assembler.place_parameters();
   assembler.list_inputs();
   assembler.list_outputs(outputs, rows);
-  assembler.list_exchanges();
+  assembler.list_exchanges(options.kernel.deterministic);
   assembler.assemble_programs(options);
-  plan.seconds = seconds_of(plan);
 }
 
 }  // namespace tandem

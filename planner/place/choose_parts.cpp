@@ -365,17 +365,20 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
 }
 
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
-                                const OptimizerOptions& optimizer) {
+                                const OptimizerOptions& optimizer, bool frozen) {
+  std::set<ValueId> changed;
+  for (const Node& node : graph.nodes)
+    for (const ValueId v : updated_by(node)) changed.insert(v);
   const bool trains = std::ranges::any_of(graph.values, &Value::trainable);
   ChosenParts chosen;
   std::vector<ValueId> owned;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& v = graph.values[i];
     const ValueId id{static_cast<int>(i)};
-    if (!is_weight(v) || (trains && !v.trainable)) continue;
+    if (!is_weight(v) || (trains && !v.trainable && (!frozen || changed.contains(id)))) continue;
     Shape own = v.type.shape;
     if (const auto part = layers.find(id); part != layers.end()) own[part->second.axis] /= layers_parts;
-    if (!layers.contains(id) && !reads_whole(v, optimizer).empty())
+    if (v.trainable && !layers.contains(id) && !reads_whole(v, optimizer).empty())
       owned.push_back(id);
     else if (const auto part = first_part(v, own, mesh))
       chosen.emplace(id, *part);

@@ -17,12 +17,13 @@ using ChosenParts = std::map<ValueId, Part>;  // by parameter
 // Source: Shoeybi et al., "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019.
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole);
 
-// ZeRO: every parameter that is trained is split over the replicas, along the first of its axes that gives each of them something; others
-// stay whole. Where none is trained all are split. Of `layers`, which lie in so many parts on the devices of a replica, the replicas share
-// out the parts. A parameter of which the optimizer needs all is whole on one replica; replicas have about as much of these each.
+// ZeRO: every parameter that is trained is split over the replicas, along the first of its axes that gives each of them something. With
+// `frozen`, and where none is trained, so are those that nothing changes; others stay whole. Of `layers`, which lie in so many parts on
+// the devices of a replica, the replicas share out the parts. A parameter of which the optimizer needs all is whole on one replica;
+// replicas have about as much of these each.
 // Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020.
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
-                                const OptimizerOptions& optimizer);
+                                const OptimizerOptions& optimizer, bool frozen);
 
 // Every parameter that is trained and has an axis lies whole on the device at that position of the mesh, and the others have nothing of it.
 ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home);

@@ -101,7 +101,7 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
   } else if (along && (c.options.mode == PlanMode::training || request.gather_again)) {
     const auto layers = request.layers_along;
     chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,
-                                         c.options.optimizer);
+                                         c.options.optimizer, request.gather_again);
   }
   return chosen;
 }

@@ -279,12 +279,11 @@ class AxisPlacer {
   void place_gradient(GraphOutput& out, Part wanted, const MeshAxis& mesh) {
     if (part(out) == wanted) return;
     if (part(out).spread == Spread::own && mesh.one_has_all()) out.value = transfers_.by_share(out, concat("gradient/", out.of));
-    if (part(out).spread != Spread::partial || wanted.is_split()) {
-      out.value = transfers_.transfer(out, wanted, mesh);
-      check_order(out, wanted);
-      return;
-    }
-    out.value = transfers_.sum(out, out.of);
+    const bool partial = part(out).spread == Spread::partial;
+    if (partial) graph_[out].of = out.of;  // known also where nothing comes of it: a device without the parameter
+    out.value = partial && !wanted.is_split() ? transfers_.sum(out, out.of) : transfers_.transfer(out, wanted, mesh);
+    check_order(out, wanted);
+    if (!partial) return;
     graph_[out].role = out.role;
     graph_[out].of = out.of;
   }

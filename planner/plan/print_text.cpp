@@ -42,6 +42,19 @@ std::string text_of(const ParameterCount& count, PlanMode mode, std::string_view
                 mode == PlanMode::training ? concat(" (", text_of_count(count.trainable), " trainable)") : "");
 }
 
+// What devices of several kinds exchange, as weights and gradients are where the host has the optimizer; "" where they are of one kind.
+std::string by_host_memory(const Plan& plan) {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+  for (const Exchange& e : plan.exchanges) {
+    const std::string& kind = plan.devices[at(e.devices[0])].device.backend;
+    if (std::ranges::all_of(e.devices, [&](int d) { return plan.devices[at(d)].device.backend == kind; })) continue;
+    bytes += e.elements * static_cast<std::int64_t>(size_of(e.dtype));
+    seconds += e.seconds;
+  }
+  return bytes == 0 ? std::string() : concat(text_of_bytes(bytes), " of exchanges a step, ", text_of_seconds(seconds));
+}
+
 // "8 of 4 samples, by 1f1b; stages wait 11.1% of their time"
 std::string micro_batches(const Plan& plan) {
   const std::string parts = concat(plan.micro_batches, " of ", plan.batch / plan.micro_batches, " samples");
@@ -72,6 +85,7 @@ std::string header(const Plan& plan) {
     row("estimated step",
         concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));
   if (plan.micro_batches > 1) row("micro-batches", micro_batches(plan));
+  row("by host memory", by_host_memory(plan));
   std::vector<std::string> restrictions;
   if (plan.options.deterministic) restrictions.push_back("deterministic kernels");
   if (!plan.options.winograd) restrictions.push_back("no Winograd");

@@ -17,7 +17,7 @@ struct ProgramBytes {
   std::int64_t all = 0;
   std::int64_t scratch = 0;  // of it: what is used again within a step
 };
-using BytesOf = std::function<ProgramBytes(const LoweredGraph&)>;
+using BytesOf = std::function<ProgramBytes(LoweredGraph)>;
 
 struct Recomputed {
   RunAgain again;

@@ -48,7 +48,7 @@ std::vector<Update> take_gradients(Graph& graph) {
 void add_states(Graph& graph, const UpdateRule& rule, bool composed, Update& update) {
   const Value parameter = graph[update.parameter];
   for (const std::string& state : rule.states) {
-    if (composed && state != gradient_sum_state && state != average_state) continue;
+    if (composed && state != average_state) continue;
     Value v{.name = concat(state, '/', parameter.name),
             .type = parameter.type,
             .kind = ValueKind::parameter,
@@ -94,19 +94,6 @@ void check_whole(const Graph& graph, const OptimizerOptions& o, const Update& up
       fail(ExitCode::usage, what, " needs the norm of '", parameter.name, "', of which each device has a part");
 }
 
-// Each gradient, its sum behind it; by group of devices.
-std::vector<std::vector<ValueId>> with_sums(std::span<const std::vector<SummedGradient>> gradients) {
-  std::vector<std::vector<ValueId>> lists;
-  for (const std::vector<SummedGradient>& group : gradients) {
-    lists.emplace_back();
-    for (const auto& [gradient, sum] : group) {
-      lists.back().push_back(gradient);
-      if (sum.present()) lists.back().push_back(sum);
-    }
-  }
-  return lists;
-}
-
 Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::string>& notes, std::vector<PlanTransfer>& transfers) {
   const UpdateRule rule = update_rule(o.optimizer);
   std::vector<std::string> lines;
@@ -120,23 +107,21 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   const ValueId given = GraphBuilder(graph, "update", {})
                             .input("tandem.scalars", {DType::float32, Shape{StepScalars::count}}, ValueRole::step_state, step_scalars);
   StepScalarsOf scalars(graph, given);
-  std::vector<SummedGradient> own;
-  for (const Update& u : updates) own.push_back({u.gradient, state_of(graph, u, gradient_sum_state)});
+  std::vector<ValueId> own;
+  for (const Update& u : updates) own.push_back(u.gradient);
   if (loss_scaling_of(o)) {
-    scale_scalars(graph, o, scalars, with_sums(whole_or_measured(graph, own, given, PartsMeasure::finite, transfers)));
+    scale_scalars(graph, o, scalars, whole_or_measured(graph, own, PartsMeasure::finite, transfers));
     // A step that does not count leaves the running statistics, too.
     for (Node& node : graph.nodes)
       if (node.op->keeps_statistic) node.inputs.push_back(scalars.of(node.inputs[0]));
   }
   if (o.optimizer.clip_norm > 0) {
-    std::vector<std::vector<ValueId>> seen = with_sums(whole_or_measured(graph, own, given, PartsMeasure::norm, transfers));
+    std::vector<std::vector<ValueId>> seen = whole_or_measured(graph, own, PartsMeasure::norm, transfers);
     for (std::size_t group = 0; group < seen.size(); ++group) {
       if (seen[group].empty()) continue;
       seen[group].insert(seen[group].begin(), scalars.on(group));
       scalars.set(group, GraphBuilder(graph, "clip", {})
-                             .emit("ClipScalars", std::move(seen[group]),
-                                   {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)},
-                                    {"accumulate", std::int64_t{o.optimizer.accumulate}}}));
+                             .emit("ClipScalars", std::move(seen[group]), {{"clip_norm", static_cast<float>(o.optimizer.clip_norm)}}));
     }
   }
   // Small ones together, by what their group makes of the rule, with and without a copy, by where they are.
@@ -144,8 +129,7 @@ Graph append_updates(Graph graph, const CompileOptions& o, std::vector<std::stri
   for (const Update& u : updates) {
     const Attributes attributes = attributes_for(graph[u.parameter], rule, o.optimizer);
     if (is_composed(graph[u.parameter], o.optimizer)) {
-      compose_update(graph, o.optimizer, attributes, scalars.of(u.parameter), u.parameter, u.gradient,
-                     state_of(graph, u, gradient_sum_state), state_of(graph, u, average_state));
+      compose_update(graph, o.optimizer, attributes, scalars.of(u.parameter), u.parameter, u.gradient, state_of(graph, u, average_state));
       continue;
     }
     if (graph[u.parameter].type.shape.elements() > small_parameter) {

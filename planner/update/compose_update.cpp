@@ -23,14 +23,9 @@ class Composer {
         value_(graph[parameter]),
         b_(graph, concat("update/", value_.name), {}) {}
 
-  void run(ValueId gradient, ValueId sum, ValueId average) {
+  void run(ValueId gradient, ValueId average) {
     ValueId g = gradient;
     if (b_.type(g).dtype != dtype()) g = b_.emit("Cast", {g}, {{"to", static_cast<std::int64_t>(dtype())}});
-    if (sum.present()) {
-      const ValueId fresh = b_.emit("Greater", {field(offsetof(StepScalars, fresh)), b_.scalar(0, dtype())});
-      g = b_.emit("Where", {fresh, g, b_.add(sum, g)});
-      assign(sum, g, {{"always", std::int64_t{1}}});
-    }
     g = b_.mul(g, b_.div(field(offsetof(StepScalars, clip)), field(offsetof(StepScalars, loss_scale))));
     if (o_.clip_parameter_norm > 0) {
       const ValueId most = b_.div(b_.scalar(o_.clip_parameter_norm, dtype()), b_.add(norm(g), 1e-6));
@@ -160,8 +155,8 @@ bool is_composed(const Value& parameter, const OptimizerOptions& o) {
 }
 
 void compose_update(Graph& graph, const OptimizerOptions& o, const Attributes& attributes, ValueId scalars, ValueId parameter,
-                    ValueId gradient, ValueId sum, ValueId average) {
-  Composer(graph, o, attributes, scalars, parameter).run(gradient, sum, average);
+                    ValueId gradient, ValueId average) {
+  Composer(graph, o, attributes, scalars, parameter).run(gradient, average);
 }
 
 }  // namespace tandem

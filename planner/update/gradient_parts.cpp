@@ -1,11 +1,9 @@
 #include "planner/update/gradient_parts.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <map>
 
 #include "graph/operator.h"
-#include "graph/step_scalars.h"
 
 namespace tandem {
 namespace {
@@ -48,14 +46,6 @@ class PlacedNodes {
 
 Attributes to(DType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
 
-// Whether this is the first batch of the step.
-ValueId is_fresh(PlacedNodes& b, ValueId scalars) {
-  constexpr std::int64_t place = offsetof(StepScalars, fresh) / sizeof(float);
-  const ValueId fresh =
-      b.whole("Slice", {scalars}, {{"starts", Ints{place}}, {"ends", Ints{place + 1}}, {"axes", Ints{0}}, {"steps", Ints{1}}});
-  return b.whole("Cast", {b.whole("Reshape", {fresh}, {{"shape", Ints{}}})}, to(DType::boolean));
-}
-
 Ints all_axes(const Shape& shape) {
   Ints axes;
   for (int i = 0; i < shape.rank(); ++i) axes.push_back(i);
@@ -63,9 +53,8 @@ Ints all_axes(const Shape& shape) {
 }
 
 // The sum of squares of gradients in parts along one axis, or whole, or of their zeros; whole on each device of their group.
-ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars, PartsMeasure measure,
-                std::vector<PlanTransfer>& transfers) {
-  const Placement& placement = graph[gradients[0].gradient].placement;
+ValueId squares(Graph& graph, std::span<const ValueId> gradients, PartsMeasure measure, std::vector<PlanTransfer>& transfers) {
+  const Placement& placement = graph[gradients[0]].placement;
   for (std::size_t a = 0; a < placement.parts.size(); ++a)
     if (placement.parts[a].is_split())
       transfers.push_back({.kind = ExchangeKind::all_reduce,
@@ -74,14 +63,13 @@ ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId
                            .axis = graph.groups[at(placement.group)].axes[a].name,
                            .node = "the optimizer",
                            .reason = "each device has parts of gradients"});
-  PlacedNodes b(graph, graph[gradients[0].gradient].placement);
+  PlacedNodes b(graph, graph[gradients[0]].placement);
   const ValueId zero = GraphBuilder(graph, "norm", {}).scalar(0, DType::float32);
   ValueId all;
-  for (const auto& [gradient, sum] : gradients) {
+  for (const ValueId gradient : gradients) {
     PlacedNodes parts(graph, graph[gradient].placement);
     ValueId g = gradient;
     if (graph[g].type.dtype != DType::float32) g = parts.part("Cast", {g}, to(DType::float32));
-    if (sum.present()) g = parts.part("Where", {is_fresh(b, scalars), g, parts.part("Add", {g, sum})});
     const ValueId each = parts.part("Mul", {g, measure == PartsMeasure::norm ? g : zero});
     const ValueId own = parts.addend("ReduceSum", {each}, {{"axes", all_axes(graph[g].type.shape)}, {"keepdims", std::int64_t{0}}});
     all = all.present() ? b.addend("Add", {all, own}) : own;
@@ -90,11 +78,11 @@ ValueId squares(Graph& graph, std::span<const SummedGradient> gradients, ValueId
 }
 
 // By group, and axes of its mesh along which they are in parts.
-using ByPlace = std::map<std::pair<int, std::vector<bool>>, std::vector<SummedGradient>>;
-ByPlace by_place(const Graph& graph, std::span<const SummedGradient> gradients) {
+using ByPlace = std::map<std::pair<int, std::vector<bool>>, std::vector<ValueId>>;
+ByPlace by_place(const Graph& graph, std::span<const ValueId> gradients) {
   ByPlace places;
-  for (const SummedGradient& g : gradients) {
-    const Placement& p = graph[g.gradient].placement;
+  for (const ValueId g : gradients) {
+    const Placement& p = graph[g].placement;
     std::vector<bool> split;
     for (const Part& part : p.parts) split.push_back(part.is_split());
     places[{p.group, std::move(split)}].push_back(g);
@@ -102,14 +90,14 @@ ByPlace by_place(const Graph& graph, std::span<const SummedGradient> gradients) 
   return places;
 }
 
-// The root of a sum of squares, or what is 0 or NaN, with a sum of batches that adds nothing where there are such sums.
-SummedGradient measured(Graph& graph, ValueId all, PartsMeasure measure, bool summed) {
+// The root of a sum of squares, or what is 0 or NaN.
+ValueId measured(Graph& graph, ValueId all, PartsMeasure measure) {
   if (measure == PartsMeasure::norm) {
     const Placement there = graph[all].placement;
     all = GraphBuilder(graph, "norm", {}).emit("Sqrt", {all});
     graph[all].placement = there;
   }
-  return {all, summed ? GraphBuilder(graph, "norm", {}).scalar(0, DType::float32) : ValueId{}};
+  return all;
 }
 
 }  // namespace
@@ -125,21 +113,20 @@ ValueId sent_to(Graph& graph, ValueId value, int group) {
   return sent;
 }
 
-std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
-                                                           PartsMeasure measure, std::vector<PlanTransfer>& transfers) {
-  const bool summed = gradients[0].sum.present();
+std::vector<std::vector<ValueId>> whole_or_measured(Graph& graph, std::span<const ValueId> gradients, PartsMeasure measure,
+                                                    std::vector<PlanTransfer>& transfers) {
   const ByPlace places = by_place(graph, gradients);
-  std::vector<std::vector<SummedGradient>> seen(std::max<std::size_t>(1, graph.groups.size()));
+  std::vector<std::vector<ValueId>> seen(std::max<std::size_t>(1, graph.groups.size()));
   if (seen.size() == 1) {
     for (const auto& [place, some] : places)
       if (std::ranges::count(place.second, true) == 0)
         seen[0].insert(seen[0].end(), some.begin(), some.end());
       else
-        seen[0].push_back(measured(graph, squares(graph, some, scalars, measure, transfers), measure, summed));
+        seen[0].push_back(measured(graph, squares(graph, some, measure, transfers), measure));
     return seen;
   }
   std::vector<ValueId> all;
-  for (const auto& [place, some] : places) all.push_back(squares(graph, some, scalars, measure, transfers));
+  for (const auto& [place, some] : places) all.push_back(squares(graph, some, measure, transfers));
   for (const auto& [place, some] : places) {
     const int group = place.first;
     if (!seen[at(group)].empty()) continue;
@@ -151,7 +138,7 @@ std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::sp
       sum = sum.present() ? GraphBuilder(graph, "norm", {}).add(sum, here) : here;
       graph[sum].placement = there;
     }
-    seen[at(group)].push_back(measured(graph, sum, measure, summed));
+    seen[at(group)].push_back(measured(graph, sum, measure));
   }
   return seen;
 }

@@ -8,11 +8,6 @@
 
 namespace tandem {
 
-// A gradient, and the sum of the step's batches before, where batches are accumulated; else absent.
-struct SummedGradient {
-  ValueId gradient, sum;
-};
-
 // The step's scalars as updates go by them, by group of devices.
 class StepScalarsOf {
  public:
@@ -35,9 +30,9 @@ enum class PartsMeasure {
 };
 // What stands for all gradients, by group of devices. Of one group: the gradients that are whole, and one measure of those that are in
 // parts along the same axes of a mesh. Of several, in each of which there are some: one measure of all, the same on every device.
-// `scalars`: those of the step, by which a sum counts or not. Adds the sums that measures end in to `transfers`.
-std::vector<std::vector<SummedGradient>> whole_or_measured(Graph& graph, std::span<const SummedGradient> gradients, ValueId scalars,
-                                                           PartsMeasure measure, std::vector<PlanTransfer>& transfers);
+// Adds the sums that measures end in to `transfers`.
+std::vector<std::vector<ValueId>> whole_or_measured(Graph& graph, std::span<const ValueId> gradients, PartsMeasure measure,
+                                                    std::vector<PlanTransfer>& transfers);
 // The value on the devices of another group, where it is not there.
 ValueId sent_to(Graph& graph, ValueId value, int group);
 

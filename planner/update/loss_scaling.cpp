@@ -61,7 +61,7 @@ void scale_scalars(Graph& graph, const CompileOptions& o, StepScalarsOf& scalars
                                {"kind", static_cast<std::int64_t>(scalars_kind(o.optimizer))},
                                {"beta1", static_cast<float>(o.optimizer.beta1)},
                                {"beta2", static_cast<float>(o.optimizer.beta2)}}));
-    if (here) b.emit("LossScaleUpdate", {state, finite, given}, {{"interval", scaling.interval}});
+    if (here) b.emit("LossScaleUpdate", {state, finite}, {{"interval", scaling.interval}});
   }
 }
 

@@ -147,7 +147,6 @@ std::string to_string(const OptimizerOptions& o) {
   number("clip_value", o.clip_value, false);
   number("clip_parameter_norm", o.clip_parameter_norm, false);
   if (!o.groups.empty()) s += concat(", ", o.groups.size(), o.groups.size() == 1 ? " group" : " groups");
-  if (o.accumulate) s += ", gradients accumulated";
   if (o.average) s += ", weights averaged";
   return s;
 }
@@ -180,10 +179,8 @@ UpdateRule update_rule(const OptimizerOptions& o) {
     if (takes(name) && value) a.set(name, std::int64_t{1});
   if (o.clip_value > 0) a.set("clip_value", f(o.clip_value));
   if (o.clip_parameter_norm > 0) a.set("clip_norm", f(o.clip_parameter_norm));
-  if (o.accumulate) a.set("accumulate", std::int64_t{1});
   if (o.average) a.set("average", std::int64_t{1});
   for (const UpdateState& s : update_states(row.kind, a)) rule.states.emplace_back(s.name);
-  if (o.accumulate) rule.states.emplace_back(gradient_sum_state);
   if (o.average) rule.states.emplace_back(average_state);
   return rule;
 }

@@ -19,8 +19,8 @@ UpdateRule update_rule(const OptimizerOptions& options);  // fails (usage)
 UpdateKind scalars_kind(const OptimizerOptions& options);  // by which the step's scalars are set (set_step)
 std::string to_string(const OptimizerOptions& options);  // "sgd momentum=0.9"
 
-// States that are no formula's: the sum of a step's gradients so far, and the average of the parameter.
-inline constexpr std::string_view gradient_sum_state = "gradient_sum", average_state = "average";
+// The state that is no formula's: the average of the parameter.
+inline constexpr std::string_view average_state = "average";
 
 // Whether the parameter's step is composed of the operators that kernels know: Adafactor's, and Muon's of a matrix.
 bool is_composed(const Value& parameter, const OptimizerOptions& options);
@@ -28,7 +28,7 @@ bool is_composed(const Value& parameter, const OptimizerOptions& options);
 std::string reads_whole(const Value& parameter, const OptimizerOptions& options);
 // Adds the nodes of such a step, and those that assign what they give. `attributes`: as its group has them.
 void compose_update(Graph& graph, const OptimizerOptions& options, const Attributes& attributes, ValueId scalars, ValueId parameter,
-                    ValueId gradient, ValueId sum, ValueId average);
+                    ValueId gradient, ValueId average);
 
 // Adds an average of every running statistic, "average/STATISTIC", and what moves it.
 void average_statistics(Graph& graph, const StepScalarsOf& scalars);

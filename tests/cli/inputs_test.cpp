@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(All, InputOptions, testing::Values(
     InputRow{"predict", "steps.onnx", "--data npz:TMP/steps.npz --output TMP/p.npy", 0, "y float32[8,5,4]"},
     InputRow{"train", "steps.onnx", "--dim T=5 --data npz:TMP/turned.npz --output TMP/o.onnx", 4, "every array has them along axis 0: of each sample 'x' takes float32[5,3]"},
     InputRow{"train", "one.onnx", "--data npz:TMP/plain.npz --batch-size 1 --output TMP/o.onnx", 0, "the file is taken to be for one sample"},
-    InputRow{"plan", "one.onnx", "--batch-size 4", 3, "takes --batch-size 1 (--accumulate makes steps of several)"}));
+    InputRow{"plan", "one.onnx", "--batch-size 4", 3, "takes --batch-size 1, or as many --micro-batches as the batch has samples"}));
 // clang-format on
 
 TEST(InputOptions, AreRememberedByTheTrainedFile) {

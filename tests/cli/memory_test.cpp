@@ -70,6 +70,33 @@ TEST(Memory, OfTheProcessIsThePlansArenasAndAFixedBase) {
   EXPECT_GT(static_cast<double>(child.peak_bytes), static_cast<double>(predicted) / tolerance);
 }
 
+// 24 layers of 4 MiB, which no rank has whole in its arenas: the template's are in memory once, and what is written goes one by one.
+TEST(Memory, OfRanksWithPartsHoldsNoSecondModelWhileFilesAreWritten) {
+#ifdef TANDEM_SANITIZED
+  GTEST_SKIP() << "a sanitizer's own memory cannot be told from the program's";
+#endif
+  constexpr int layers = 24, width = 1024;
+  constexpr std::int64_t weights = 4LL * layers * width * width;
+  const TemporaryFolder folder;
+  test::Model model;
+  model.input("x", concat("N,", width)).output(concat("h", layers));
+  for (int i = 0; i < layers; ++i) {
+    model.add(test::filled_tensor(concat("w", i), {width, width}));
+    model.add(test::node("MatMul", {i == 0 ? "x" : concat("h", i), concat("w", i)}, {concat("h", i + 1)}));
+  }
+  folder.write("m.onnx", model.bytes());
+  for (const std::string ranks : {"", " --processes 2"}) {
+    const std::string line = concat("train TMP/m.onnx --data random,samples=8 --batch-size 8 --devices cpu:0-1 --parallel zero=3 ",
+                                    "--momentum 0.9 --lr 1e-9 --no-autotune --json --quiet --overwrite --run-dir TMP/run --output TMP/t.onnx", ranks);
+    const Child child = run_program(words(line, folder.text()), folder.text() + "/events");
+    ASSERT_TRUE(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0) << child.status;
+    const std::int64_t of_a_device = event(read_file(folder / "events"), "done").at("predicted_peak_bytes").integer();
+    EXPECT_LT(static_cast<double>(child.peak_bytes),
+              tolerance * static_cast<double>((ranks.empty() ? 2 : 1) * of_a_device) + base + weights + weights / 4)
+        << ranks << ": " << of_a_device << " of a device";
+  }
+}
+
 // docs/training.md states it.
 constexpr std::int64_t most_growth = 8 << 20;
 

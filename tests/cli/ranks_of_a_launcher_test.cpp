@@ -90,5 +90,34 @@ TEST(RanksOfALauncher, SayWhichOfThemWasKilled) {
   EXPECT_NE(o.err.find("rank 1 has ended"), std::string::npos) << o.err;
 }
 
+// A rank is killed: all go on from the last checkpoint, to the bits of a run that lost none.
+TEST(RanksOfALauncher, AreStartedAgain) {
+  const TemporaryFolder folder;
+  const std::string line = concat("train MODELS/mlp.onnx ", digits, "--batch-size 50 --epochs 60 --momentum 0.9 --devices cpu:0-1 ");
+  const Outcome whole = Process(folder, "whole", words(line + "--run-dir none --output TMP/whole.onnx", folder.text())).wait();
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  Process launcher(folder, "launcher",
+                   words(line + "--processes 2 --restart 2 --rank-timeout 3 --run-dir TMP/run --output TMP/out.onnx", folder.text()));
+  wait_for_file(folder / "run/last.checkpoint");
+  const std::vector<int> ranks = children_of(launcher.id());
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks[1], SIGKILL);
+  const Outcome o = launcher.wait();
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.err.find("note: rank 1 was ended by signal 9: restart 1 of 2, from the last checkpoint"), std::string::npos) << o.err;
+  EXPECT_TRUE(read_file(folder / "out.onnx") == read_file(folder / "whole.onnx")) << "the weights differ";
+}
+
+TEST(RanksOfALauncher, AreStartedAgainInAFolderAlone) {
+  const std::string line = "train MODELS/mlp.onnx --data synthetic:digits --output TMP/out.onnx --devices cpu:0-1 --restart 1 ";
+  const TemporaryFolder folder;
+  for (const auto& [more, want] :
+       {std::pair{"--run-dir TMP/run", "--restart 1 needs --processes"}, {"--processes 2 --run-dir none", "--restart 1 needs --run-dir"}}) {
+    const Outcome o = run_tandem(words(line + more, folder.text()));
+    EXPECT_EQ(o.code, 2);
+    EXPECT_NE(o.err.find(want), std::string::npos) << o.err;
+  }
+}
+
 }  // namespace
 }  // namespace tandem::rank_tests

@@ -6,6 +6,7 @@
 #include "graph/operator.h"
 #include "kernels/cpu/backend.h"
 #include "planner/compile.h"
+#include "planner/plan/plan_file.h"
 
 namespace tandem {
 namespace {
@@ -13,8 +14,9 @@ namespace {
 // The CPU backend on a device of a given memory, of which some is free.
 class Limited final : public Backend {
  public:
-  explicit Limited(std::int64_t memory, std::int64_t free = -1) : memory_(memory), free_(free) {}
-  std::string name() const override { return "cpu"; }
+  explicit Limited(std::int64_t memory, std::int64_t free = -1, std::string name = "cpu")
+      : memory_(memory), free_(free), name_(std::move(name)) {}
+  std::string name() const override { return name_; }
   std::string version() const override { return cpu_backend().version(); }
   std::string unusable() const override { return {}; }
   int device_count() const override { return 8; }
@@ -37,6 +39,7 @@ class Limited final : public Backend {
 
  private:
   std::int64_t memory_, free_;
+  const std::string name_;
 };
 
 Graph layer(std::int64_t n) {
@@ -83,6 +86,51 @@ TEST(MemoryLimit, NamesTheLargestBatchThatFits) {
 
 TEST(MemoryLimit, SaysWhereNotEvenOneSampleFits) {
   EXPECT_TRUE(has(refusal(Limited(mebibyte), 8), "not even a batch of 1 fits"));
+}
+
+// Weights of 2 MB with Adam's two states and a gradient; the device keeps no state where the host updates.
+TEST(MemoryLimit, TheHostMayHaveTheOptimizer) {
+  CompileOptions o;
+  o.batch = 8;
+  o.devices = {{{"gpu", 0}}};
+  o.optimizer = optimizer_defaults("adam");
+  const auto planned = [&](std::int64_t memory, const CompileOptions& options) {
+    const Limited gpu(memory, -1, "gpu");
+    const Backend* const backends[] = {&gpu, &cpu_backend()};
+    return compile(layer, options, backends);
+  };
+  std::string text;
+  try {
+    planned(5 * mebibyte, o);
+  } catch (const Error& e) {
+    text = e.what();
+  }
+  EXPECT_TRUE(has(text, "; with option offload optimizer trained weights and the optimizer's states are in host memory: ")) << text;
+  CompileOptions offloaded = o;
+  offloaded.devices.push_back({.id = {"cpu", 0}, .weight = 0});
+  offloaded.parallel.weights_on = 1;
+  const Plan whole = planned(0, o), plan = planned(5 * mebibyte, offloaded);
+  const auto bytes = [](const Plan& p, int device, ArenaKind kind) {
+    const DeviceProgram& program = p.program_of(device);
+    const auto arena = std::ranges::find(program.arenas, kind, &Arena::kind);
+    return arena == program.arenas.end() ? 0 : arena->bytes;
+  };
+  EXPECT_EQ(bytes(plan, 0, ArenaKind::optimizer), 0);
+  EXPECT_EQ(bytes(plan, 1, ArenaKind::optimizer), bytes(whole, 0, ArenaKind::optimizer));
+  double seconds = 0;
+  for (const Exchange& e : plan.exchanges) seconds += e.seconds;
+  EXPECT_GE(seconds, 2 * 2e6 / 25e9) << "2 MB go each way";
+  EXPECT_TRUE(has(text_of_plan(plan, false), "by host memory")) << text_of_plan(plan, false);
+  // A CPU has its states in host memory.
+  o.devices = {{{"cpu", 0}}};
+  o.memory.most = {5 * mebibyte};
+  const Backend* const backends[] = {&cpu_backend()};
+  try {
+    compile(layer, o, backends);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_FALSE(has(e.what(), "offload")) << e.what();
+  }
 }
 
 // Before a library is asked: oneDNN divides by zero for sizes beyond 32 bits.

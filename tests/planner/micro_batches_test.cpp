@@ -1,6 +1,9 @@
 // A batch that is worked through in parts: what is trained is what the whole batch trains, in the memory of a part.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
+#include "planner/micro_batches.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/timeline.h"
 #include "tests/planner/placed_plans.h"
@@ -74,10 +77,32 @@ TEST(MicroBatches, AreRefusedWhereTheyAreNotEqual) {
 }
 
 TEST(MicroBatches, OfAShortBatchAreNoLarger) {
-  EXPECT_EQ(micro_batches_of(32, 8), 4);
-  EXPECT_EQ(micro_batches_of(20, 8), 4);
-  EXPECT_EQ(micro_batches_of(7, 4), 7);
-  EXPECT_EQ(micro_batches_of(7, 8), 1);
+  const auto of = [](std::int64_t batch, std::int64_t most) {
+    const MicroBatches m = micro_batches_of(batch, most);
+    std::string text = concat(m.rows, ':');
+    for (const std::int64_t own : own_rows(m)) text += concat(' ', own);
+    return text;
+  };
+  EXPECT_EQ(of(32, 8), "8: 8 8 8 8");
+  EXPECT_EQ(of(20, 8), "5: 5 5 5 5");
+  EXPECT_EQ(of(7, 4), "2: 2 2 2 1");
+  EXPECT_EQ(of(71, 32), "20: 20 20 20 10 1");
+  EXPECT_EQ(of(7, 8), "7: 7");
+  EXPECT_EQ(places_of(micro_batches_of(7, 4)), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 6}));
+}
+
+// A batch of a prime number of rows is not taken apart into single ones.
+TEST(MicroBatches, OfAShortBatchAreNotMuchMore) {
+  for (const std::int64_t most : {1, 8, 32, 128, 500})
+    for (std::int64_t batch = most + 1; batch < 20 * most; batch += 1 + most / 16) {
+      const MicroBatches m = micro_batches_of(batch, most);
+      const std::vector<std::int64_t> own = own_rows(m);
+      ASSERT_EQ(std::ssize(own), m.count);
+      ASSERT_EQ(std::accumulate(own.begin(), own.end(), std::int64_t{0}), batch);
+      for (const std::int64_t rows : own) ASSERT_EQ(m.rows % rows, 0);
+      ASSERT_GE(2 * m.rows, most);
+      ASSERT_LE(2 * m.batch(), 3 * batch) << batch << " of at most " << most;
+    }
 }
 
 // The layers of `deep` in two to four parts, on devices that have so many of them each.

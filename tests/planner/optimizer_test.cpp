@@ -67,14 +67,12 @@ TEST(Optimizer, GroupsAreNodesOfTheirOwn) {
                                "SgdUpdate layer/weight momentum/layer/weight weight_decay=0.5"}));
 }
 
-TEST(Optimizer, SumsAndAveragesAreStates) {
+TEST(Optimizer, AveragesAreStates) {
   OptimizerOptions o = optimizer_defaults("sgd");
-  o.accumulate = o.average = true;
+  o.average = true;
   o.groups = {{.patterns = {"*bias", "norm*"}, .from = 2}};
-  EXPECT_EQ(
-      updates(o, "from"),
-      (Lines{"SgdUpdate layer/bias gradient_sum/layer/bias average/layer/bias norm.scale gradient_sum/norm.scale average/norm.scale from=2",
-             "SgdUpdate layer/weight gradient_sum/layer/weight average/layer/weight"}));
+  EXPECT_EQ(updates(o, "from"), (Lines{"SgdUpdate layer/bias average/layer/bias norm.scale average/norm.scale from=2",
+                                       "SgdUpdate layer/weight average/layer/weight"}));
 }
 
 TEST(Optimizer, NormsAreOfAllGradients) {

@@ -8,6 +8,7 @@
 #include "planner/place/choose_parts.h"
 #include "planner/plan/plan_file.h"
 #include "tests/planner/placed_plans.h"
+#include "tests/planner/shared_transformer.h"
 
 namespace tandem {
 namespace {
@@ -23,44 +24,6 @@ TEST(Parallel, FactorsAreThoseOfTheDevices) {
        std::vector<std::pair<const char*, std::size_t>>{{"tensor=2", 4}, {"data=*,tensor=4", 6}, {"data=4", 2}, {"data=3,tensor=*", 2}})
     EXPECT_THROW(on(text, devices), Error) << text;
 }
-
-// One block of a transformer: attention with heads, a layer of twice the width, residuals and normalizations; the mean of tokens is
-// classified.
-constexpr std::int64_t tokens = 3, width = 8, heads = 4;
-Graph transformer_with(std::int64_t n, std::int64_t key_heads) {
-  Builder b;
-  b.graph.name = "transformer";
-  const std::int64_t size = width / heads;
-  const auto by_heads = [&](ValueId x, std::int64_t count, Ints perm) {
-    return b.node("Transpose", {b.node("Reshape", {x}, {{"shape", Ints{n, tokens, count, size}}})}, {{"perm", std::move(perm)}});
-  };
-  ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
-  const ValueId y = normal(b, x, "norm1");
-  const ValueId q = by_heads(dense(b, y, "q", width, width), heads, {0, 2, 1, 3});
-  // Keys have no bias: its gradient is zero but for rounding, of which Adam makes steps.
-  const ValueId k = by_heads(dense(b, y, "k", width, key_heads * size, false), key_heads, {0, 2, 3, 1}),
-                v = by_heads(dense(b, y, "v", width, key_heads * size), key_heads, {0, 2, 1, 3});
-  const auto repeated = [&](ValueId x) {  // each key head for those that share it
-    Shape shape = b.graph[x].type.shape, apart = shape, wide;
-    apart.dims.insert(apart.dims.begin() + 2, 1);
-    wide = apart;
-    wide[2] = heads / key_heads;
-    shape[1] = heads;
-    return key_heads == heads
-               ? x
-               : b.node("Reshape", {b.node("Expand", {b.node("Reshape", {x}, {{"shape", apart.dims}})}, {{"shape", wide.dims}})},
-                        {{"shape", shape.dims}});
-  };
-  const ValueId scores = b.node("Softmax", {b.node("MatMul", {q, repeated(k)})}, {{"axis", std::int64_t{-1}}});
-  const ValueId read = b.node("Transpose", {b.node("MatMul", {scores, repeated(v)})}, {{"perm", Ints{0, 2, 1, 3}}});
-  x = b.node("Add", {x, dense(b, b.node("Reshape", {read}, {{"shape", Ints{n, tokens, width}}}), "proj", width, width)});
-  x = b.node("Add", {x, dense(b, b.node("Gelu", {dense(b, normal(b, x, "norm2"), "up", width, 2 * width)}), "down", 2 * width, width)});
-  x = b.node("ReduceMean", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
-  b.graph.outputs = {b.node("Gemm", {x, b.weight("head", {width, 5}, 0.4F), b.weight("head.bias", {5}, 0.1F)})};
-  return b.graph;
-}
-Graph transformer(std::int64_t n) { return transformer_with(n, heads); }
-Graph grouped(std::int64_t n) { return transformer_with(n, 2); }
 
 std::multiset<std::string> kinds_of(const Plan& plan) {
   std::multiset<std::string> kinds;
@@ -160,12 +123,12 @@ INSTANTIATE_TEST_SUITE_P(Rows, ParallelTraining,
 TEST(Parallel, GradientsInPartsAreClippedByTheNormOfAll) {
   for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{
            {2, "tensor=2"}, {2, "zero=1"}, {2, "zero=3"}, {4, "data=2,tensor=2,zero=2"}})
-    for (const bool accumulate : {false, true}) {
-      SCOPED_TRACE(concat(parallel, accumulate ? ", accumulated" : ""));
+    for (const std::int64_t parts : {1, 2}) {
+      SCOPED_TRACE(concat(parallel, ", micro-batches: ", parts));
       CompileOptions one = options_for(8, {1}), two = shared_by(devices, parallel);
       for (CompileOptions* o : {&one, &two}) {
         o->optimizer.clip_norm = 0.05;
-        o->optimizer.accumulate = accumulate;
+        o->parallel.micro_batches = parts;
       }
       const Trained clipped = train(transformer, one, 6, 0.5);
       CompileOptions free = options_for(8, {1});
@@ -298,25 +261,6 @@ TEST(Parallel, PlacementIsLogged) {
   for (const char* part : {"InnerProduct 'Gemm0' on cpu:0-3 data 2 x tensor 2: ", " data split(0), tensor split(1)",
                            "AllReduce 'sum/Gemm2' on cpu:0-3 data 2 x tensor 2: sum/Gemm2 data split(0), tensor broadcast; 160 B for 'loss/SoftmaxCrossEntropyTraining_2': one sum ends a split layer"})
     EXPECT_TRUE(has(part)) << part;
-}
-
-// Nothing is summed otherwise.
-TEST(Parallel, StagesGiveTheSameBits) {
-  const auto trained = [&](const char* name, const std::string& parallel) {
-    CompileOptions o = shared_by(4, parallel.c_str());
-    o.optimizer = optimizer_defaults(name);
-    return train(transformer, o, 6, 0.02);
-  };
-  for (const auto& [name, mesh] :
-       std::vector<std::pair<const char*, const char*>>{{"sgd", "data=4"}, {"lamb", "data=4"}, {"adamw", "data=2,tensor=2"}}) {
-    const Trained first = trained(name, concat(mesh, ",zero=1"));
-    for (const int stage : {2, 3}) {
-      SCOPED_TRACE(concat(name, ' ', mesh, ' ', stage));
-      const Trained other = trained(name, concat(mesh, ",zero=", stage));
-      EXPECT_EQ(other.losses, first.losses);
-      expect_same_bits(other.replicas[0], first.replicas[0]);
-    }
-  }
 }
 
 // What needs the norm of a parameter, or a product by it, updates it where it is whole: on one replica, each of which has its share.

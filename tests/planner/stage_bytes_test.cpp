@@ -49,6 +49,11 @@ Graph layers_of(std::int64_t n, bool trains) {
 
 Graph large(std::int64_t n) { return layers_of(n, true); }
 Graph trained(std::int64_t n) { return layers_of(n, false); }
+Graph frozen(std::int64_t n) {
+  Graph graph = layers_of(n, false);
+  for (Value& v : graph.values) v.trainable = v.kind == ValueKind::parameter && v.name.starts_with("head");
+  return graph;
+}
 
 struct Stage {
   const char *name, *parallel;
@@ -85,6 +90,23 @@ INSTANTIATE_TEST_SUITE_P(Rows, StageBytes,
                          testing::Values(Stage{"replicas", "data=4", 16, 0, 0}, Stage{"states", "zero=1", 4, 12, 1},
                                          Stage{"states_and_gradients", "zero=2", 4, 12, 1}, Stage{"all", "zero=3", 0, 16, 2}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// The base that adapters are trained on is not trained, and lies in parts, too; by stages 1 and 2 it is whole, as it is read.
+TEST(StageBytes, OfFrozenParametersAreThoseOfParts) {
+  const auto plan_as = [](const char* parallel) {
+    CompileOptions o = shared_by(devices, parallel);
+    o.batch = devices;
+    return plan_of(frozen, o);
+  };
+  const Plan replicas = plan_as("data=4"), states = plan_as("zero=2"), all = plan_as("zero=3");
+  const auto of_parameters = [](const Plan& plan) {
+    return std::ranges::find(plan.program_of(0).arenas, ArenaKind::parameters, &Arena::kind)->bytes;
+  };
+  EXPECT_NEAR(static_cast<double>(of_parameters(all)) / static_cast<double>(of_parameters(replicas)), 1.0 / devices, 0.01);
+  EXPECT_NEAR(static_cast<double>(of_parameters(states)) / static_cast<double>(of_parameters(replicas)), 1, 0.01);
+  const std::int64_t largest = 4 * 4 * width * width;
+  EXPECT_LT(all.program_of(0).peak_bytes(), of_parameters(replicas) / 4 + 2 * largest + 2 * width * width) << text_of_plan(all, true);
+}
 
 // Predictions gather a layer's parameters when it computes.
 TEST(StageBytes, OfPredictionsAreThoseOfPartsAndALayer) {

@@ -319,6 +319,18 @@ TEST(Loader, FillsUpTheLastBatchAndCanBeLeftEarly) {
   EXPECT_EQ((std::vector<std::int64_t>(x, x + 3)), (std::vector<std::int64_t>{3, 4, 3}));
 }
 
+// Seven samples are three micro-batches of two, and one of the last sample alone.
+TEST(Loader, FillsTheLastMicroBatchWithItsOwnSamples) {
+  const MemoryDataset data = numbers(15);
+  Feed feed(data, {{.name = "x", .sample = {DType::int64, {}}}}, {}, 1);
+  Loader loader(feed, {.order = {.samples = 15, .batch = 8}, .most = 4});
+  EXPECT_EQ(loader.next()->size, 8);
+  const LoadedBatch* const last = loader.next();
+  const auto* const x = reinterpret_cast<const std::int64_t*>(last->inputs[0]);
+  EXPECT_EQ(last->size, 7);
+  EXPECT_EQ((std::vector<std::int64_t>(x, x + 8)), (std::vector<std::int64_t>{8, 9, 10, 11, 12, 13, 14, 14}));
+}
+
 TEST(Loader, BringsSomeRowsOfInputsAndAllLabels) {
   MemoryDataset data("rows");
   data.add({.name = "x"}, Tensor::of<std::int64_t>({4}, {1, 2, 3, 4}));
@@ -327,7 +339,9 @@ TEST(Loader, BringsSomeRowsOfInputsAndAllLabels) {
             {{.name = "x", .sample = {DType::int64, {}}},
              {.name = "labels", .sample = {DType::int64, {}}, .label = true, .indices = {.count = 9}}},
             {}, 1);
-  Loader loader(feed, {.order = {.samples = 4, .batch = 3}, .rows = [](std::int64_t batch) { return RowRange{batch - 1, 1}; }});
+  Loader loader(feed, {.order = {.samples = 4, .batch = 3}, .rows = [](std::int64_t batch, std::int64_t) {
+                         return std::vector{RowRange{batch - 1, 1}};
+                       }});
   for (const auto& [x, y] :
        std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{{{0, 0, 3}, {5, 6, 7}}, {{4}, {8}}}) {
     const LoadedBatch* batch = loader.next();

@@ -145,17 +145,16 @@ Trained step(const Row& row, const Way& way, World* world = nullptr) {
   Model model(ModelFile::parse(three_heads(), {}));
   const MemoryDataset data = data_of(row.labels, row.weights);
   ModelOptions o{.init = "keep"};
-  o.plan.batch = way.batch;
+  o.plan.parallel.micro_batches = (samples + way.batch - 1) / way.batch;
+  o.plan.batch = way.batch * o.plan.parallel.micro_batches;
   o.plan.devices = parse_devices(way.devices, way.shares);
   o.plan.loss.name = row.loss;
   row.options(o.plan);
   o.world = world;
-  const std::int64_t batches = (samples + way.batch - 1) / way.batch;
-  o.plan.optimizer.accumulate = batches > 1;
   model.source().fit_labels(o, data);
   model.compile(o, backends);
   std::vector<NamedTensor> before = model.parameters();
-  const History history = model.fit(data, {.learning_rate = 0.5, .shuffle = false, .accumulate = batches});
+  const History history = model.fit(data, {.learning_rate = 0.5, .shuffle = false});
   Trained t{.loss = history.epochs[0].loss, .accuracy = history.epochs[0].accuracy, .metrics = history.epochs[0].metrics};
   const std::vector<NamedTensor> after = model.parameters();
   for (std::size_t p = 0; p < after.size(); ++p)
@@ -217,14 +216,14 @@ TEST_P(MeansOf, TheEpochsLineIsTheMeanOfAnEvaluation) {
       Model model(ModelFile::parse(three_heads(), {}));
       const MemoryDataset data = data_of(GetParam().labels, GetParam().weights);
       ModelOptions o{.init = "keep"};
-      o.plan.batch = batch;
+      o.plan.batch = batch * accumulate;
+      o.plan.parallel.micro_batches = accumulate;
       o.plan.devices = parse_devices("cpu");
       o.plan.loss.name = GetParam().loss;
       GetParam().options(o.plan);
-      o.plan.optimizer.accumulate = accumulate > 1;
       model.source().fit_labels(o, data);
       model.compile(o, backends);
-      const EpochReport line = model.fit(data, {.learning_rate = 0, .shuffle = false, .accumulate = accumulate}).epochs[0];
+      const EpochReport line = model.fit(data, {.learning_rate = 0, .shuffle = false}).epochs[0];
       const Evaluation e = model.evaluate(data, {.batch = 3});
       EXPECT_NEAR(line.loss, e.loss, 1e-5);
       if (!std::isnan(line.accuracy)) EXPECT_NEAR(line.accuracy, e.accuracy, 1e-6);
@@ -232,26 +231,34 @@ TEST_P(MeansOf, TheEpochsLineIsTheMeanOfAnEvaluation) {
     }
 }
 
-// Who averages steps of his own has what to weigh them by.
+// Who averages steps of his own has what to weigh them by; three samples are a micro-batch of two and one of a sample that fills it.
 TEST(Means, ABatchSaysWhatItIsDividedBy) {
-  Model model(ModelFile::parse(three_heads(), {}));
-  const MemoryDataset data = data_of({"kind"}, true);
-  ModelOptions o{.init = "keep"};
-  o.plan.batch = 3;
-  o.plan.devices = parse_devices("cpu");
-  o.plan.loss.name = "kind=cross-entropy";
-  o.plan.loss.class_weights = {5, 0.2, 1};
-  model.source().fit_labels(o, data);
-  model.compile(o, backends);
-  Tensor kinds(TensorType{DType::int64, Shape{3}}), weights(TensorType{DType::float32, Shape{3}});
-  for (std::size_t i = 0; i < 3; ++i) {
-    kinds.write<std::int64_t>()[i] = static_cast<std::int64_t>(i);
-    weights.write<float>()[i] = static_cast<float>(i + 1);
+  std::vector<double> losses;
+  for (const std::int64_t parts : {1, 2}) {
+    Model model(ModelFile::parse(three_heads(), {}));
+    const MemoryDataset data = data_of({"kind"}, true);
+    ModelOptions o{.init = "keep"};
+    o.plan.batch = 2 + parts;
+    o.plan.parallel.micro_batches = parts;
+    o.plan.devices = parse_devices("cpu");
+    o.plan.loss.name = "kind=cross-entropy";
+    o.plan.loss.class_weights = {5, 0.2, 1};
+    model.source().fit_labels(o, data);
+    model.compile(o, backends);
+    Tensor kinds(TensorType{DType::int64, Shape{3}}), weights(TensorType{DType::float32, Shape{3}});
+    for (std::size_t i = 0; i < 3; ++i) {
+      kinds.write<std::int64_t>()[i] = static_cast<std::int64_t>(i);
+      weights.write<float>()[i] = static_cast<float>(i + 1);
+    }
+    const std::vector<Tensor> batch{floats({3, places, classes}, noise), kinds, weights};
+    const StepReport report = model.train_on_batch(batch, 0);
+    ASSERT_EQ(report.weights.size(), 1U);
+    EXPECT_NEAR(report.weights[0], 5 + 2 * 0.2 + 3, 1e-6);
+    EXPECT_EQ(report.counted, 3);
+    EXPECT_EQ(report.samples, 3);
+    losses.push_back(report.loss);
   }
-  const StepReport report = model.train_on_batch(std::vector<Tensor>{floats({3, places, classes}, noise), kinds, weights}, 0);
-  ASSERT_EQ(report.weights.size(), 1U);
-  EXPECT_NEAR(report.weights[0], 5 + 2 * 0.2 + 3, 1e-6);
-  EXPECT_EQ(report.counted, 3);
+  EXPECT_NEAR(losses[0], losses[1], 1e-6);
 }
 
 }  // namespace

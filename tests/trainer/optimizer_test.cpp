@@ -1,4 +1,4 @@
-// What a run does with gradients, rates and averages: accumulation, groups, averages, early stopping, the test of rates.
+// What a run does with gradients, rates and averages: micro-batches, groups, averages, early stopping, the test of rates.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,15 +52,15 @@ struct Accumulated {
 };
 class Accumulation : public testing::TestWithParam<Accumulated> {};
 
-// 75 samples: batches of 32, 32 and 11, or four, four and two (8 and 3) of 8.
+// 75 samples: batches of 32, 32 and 11, or micro-batches: four, four and two of 8, and of 11: two of 5, and one sample that fills one.
 TEST_P(Accumulation, IsOneLargeBatch) {
-  ModelOptions large = options(32), small = options(8, "momentum", GetParam().devices);
+  ModelOptions large = options(32), small = options(32, "momentum", GetParam().devices);
   for (ModelOptions* o : {&large, &small}) GetParam().set(o->plan.optimizer);
-  small.plan.optimizer.accumulate = true;
+  small.plan.parallel.micro_batches = 4;
   Model a = compiled(large), b = compiled(small);
   const Splits data = digits(a);
   const History x = a.fit(*data.train, {.epochs = 2, .learning_rate = 0.05});
-  const History y = b.fit(*data.train, {.epochs = 2, .learning_rate = 0.05, .accumulate = 4});
+  const History y = b.fit(*data.train, {.epochs = 2, .learning_rate = 0.05});
   EXPECT_EQ(x.steps, y.steps);
   EXPECT_EQ(x.steps, 6);
   for (std::size_t e = 0; e < 2; ++e) {
@@ -157,8 +157,9 @@ TEST(Averages, AreThoseOfTheWeights) {
 TEST(Runs, GoOnExactlyWithAveragesAndMeasures) {
   const TemporaryFolder folder;
   const auto run = [&](std::int64_t epochs, bool resume, const std::string& name, const char* devices, Values& averages) {
-    ModelOptions o = options(10, "nadam", devices);
-    o.plan.optimizer.average = o.plan.optimizer.accumulate = true;
+    ModelOptions o = options(30, "nadam", devices);
+    o.plan.parallel.micro_batches = 3;
+    o.plan.optimizer.average = true;
     o.plan.optimizer.clip_norm = 1;
     Model m = compiled(o);
     const Splits data = digits(m);
@@ -168,7 +169,6 @@ TEST(Runs, GoOnExactlyWithAveragesAndMeasures) {
                    .validation = data.test.get(),
                    .run_dir = folder / name,
                    .resume = resume,
-                   .accumulate = 3,
                    .averaging = {.ema = 0.9},
                    .early_stopping = {.patience = 9}};
     const History h = m.fit(*data.train, fit);
@@ -217,9 +217,7 @@ struct Refused {
 TEST(FitOptionsOf, AreRefused) {
   Model m = compiled(options(25));
   const Splits data = digits(m);
-  for (const Refused& row : {Refused{{.accumulate = 0}, "option accumulate"},
-                             {{.accumulate = 2}, "compiled for steps of one batch"},
-                             {{.averaging = {.ema = 1}}, "option ema"},
+  for (const Refused& row : {Refused{{.averaging = {.ema = 1}}, "option ema"},
                              {{.averaging = {.ema = 0.9, .swa = true}}, "give one"},
                              {{.averaging = {.swa = true}}, "compiled without them"},
                              {{.early_stopping = {.patience = -1}}, "early_stopping"}})

@@ -86,12 +86,10 @@ TEST(Prepare, WhatIsSetOrChosenStays) {
 TEST(Prepare, LabelsRatesAndWeightsFollowFromTheDataAndTheOptimizer) {
   RunOptions asked{.class_weights = "balanced"};
   asked.model.plan.optimizer = optimizer_defaults("adam");
-  asked.fit.accumulate = 2;
   asked.fit.best = "val_f1";
   asked.validation_split = 0.5;
   const Told told = prepared(classifier(), std::move(asked));
   EXPECT_EQ(told.run.fit.learning_rate, default_learning_rate(optimizer_defaults("adam")));
-  EXPECT_TRUE(told.run.options.plan.optimizer.accumulate);
   EXPECT_EQ(told.run.options.plan.loss.class_weights.size(), 3U);
   EXPECT_TRUE(told.has("the classes' weights are "));
   EXPECT_EQ(told.run.fit.metrics, (std::vector<std::string>{"auto", "f1"}));

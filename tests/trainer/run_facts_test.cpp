@@ -61,7 +61,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"optimizer", [](RunSetup& r) { r.model.plan.optimizer = optimizer_defaults("adam"); }, "option optimizer sgd, now it is adam", true},
                     Row{"ema", [](RunSetup& r) { r.fit.averaging.ema = 0.9; r.model.plan.optimizer.average = true; }, "option ema 0, now it is 0.9", true},
                     Row{"swa", [](RunSetup& r) { r.fit.averaging.swa = true; r.model.plan.optimizer.average = true; }, "option swa false, now it is true", true},
-                    Row{"accumulate", [](RunSetup& r) { r.fit.accumulate = 2; r.model.plan.optimizer.accumulate = true; }, "option accumulate 1, now it is 2", true},
                     Row{"best", [](RunSetup& r) { r.fit.best = "loss"; }, "option best none, now it is loss", true},
                     Row{"freeze", [](RunSetup& r) { r.model.plan.trained.freeze = {"fc1*"}; }, other_weights, true},
                     Row{"two_at_once", [](RunSetup& r) { r.model.seed = 2; r.fit.shuffle = false; }, "option seed 1, now it is 2, with option shuffle true, now it is false", true},
@@ -141,6 +140,43 @@ TEST(Checkpoint, ThatContradictsItsRunIsRefused) {
       refused("judged", "", 100, "epochs are measured beyond step 6");
     }
   }
+}
+
+// As versions before wrote it, whose plan was of one batch of several that made a step.
+TEST(Checkpoint, OfStepsOfSeveralBatchesIsTakenUp) {
+  const TemporaryFolder folder;
+  RunSetup run;
+  run.model.plan.batch = 8;
+  run.model.plan.parallel.micro_batches = 2;
+  run.fit.steps = 2;  // of three
+  std::vector<Checkpoint> ends;
+  for (const bool earlier : {false, true}) {
+    const std::filesystem::path path = folder / (earlier ? "earlier" : "now") / "last.checkpoint";
+    train_once(run, path.parent_path(), false);
+    Checkpoint checkpoint = read_checkpoint(path);
+    Json::Object state = checkpoint.state.object();
+    for (auto& [key, value] : state) {
+      if (key == "batch" && earlier) value = 4;
+      if (key != "run" || !earlier) continue;
+      Json::Object facts = value.object();
+      for (auto& [fact, was] : facts)
+        if (fact == "batch_size") was = 4;
+      facts.emplace_back("accumulate", 2);
+      value = facts;
+    }
+    checkpoint.state = state;
+    if (earlier) checkpoint.optimizer.push_back({.name = "gradient_sum/fc1.bias", .tensor = Tensor::of<float>({1}, {3})});
+    write_checkpoint(path, checkpoint);
+    RunSetup whole = run;
+    whole.fit.steps = 0;
+    EXPECT_EQ(train_once(whole, path.parent_path(), true), "");
+    ends.push_back(read_checkpoint(path));
+  }
+  EXPECT_EQ(ends[0].state.at("step").integer(), 3);
+  EXPECT_EQ(ends[1].state.at("step").integer(), 3);
+  ASSERT_EQ(ends[0].weights.size(), ends[1].weights.size());
+  for (std::size_t i = 0; i < ends[0].weights.size(); ++i)
+    EXPECT_TRUE(std::ranges::equal(ends[0].weights[i].tensor.bytes(), ends[1].weights[i].tensor.bytes())) << ends[0].weights[i].name;
 }
 
 }  // namespace

@@ -63,9 +63,8 @@ ModelOptions options(std::int64_t batch, const char* devices = "cpu:0") {
 struct Row {
   const char* name;
   const char* devices;
-  std::int64_t batch, accumulate;
+  std::int64_t batch, parts;
   Averaging averaging;
-  std::int64_t micro_batches = 1;
 };
 class Statistics : public testing::TestWithParam<Row> {};
 
@@ -74,15 +73,14 @@ TEST_P(Statistics, AreAveragedAsTheWeightsAre) {
   const Row& row = GetParam();
   ModelOptions o = options(row.batch, row.devices);
   o.plan.optimizer.average = true;
-  o.plan.optimizer.accumulate = row.accumulate > 1;
+  o.plan.parallel.micro_batches = row.parts;
   o.plan.synchronize_batch_norm = true;
-  o.plan.parallel.micro_batches = row.micro_batches;
   Model model(ModelFile::parse(normalized(), {}));
   model.compile(o, backends);
-  const std::int64_t per_epoch = 24 / (row.batch * row.accumulate);
+  const std::int64_t per_epoch = 24 / row.batch;
   Values average = values_of(model);
   std::int64_t counted = 0;
-  FitOptions fit{.epochs = 3, .learning_rate = 0.1, .accumulate = row.accumulate, .averaging = row.averaging};
+  FitOptions fit{.epochs = 3, .learning_rate = 0.1, .averaging = row.averaging};
   fit.callbacks.on_step = [&](const StepReport& r) {
     const bool ends = r.step % per_epoch == 0;
     double share = row.averaging.ema > 0 ? 1 - row.averaging.ema : ends ? 1.0 / static_cast<double>(counted + 1) : 0;
@@ -102,8 +100,8 @@ TEST_P(Statistics, AreAveragedAsTheWeightsAre) {
 
 INSTANTIATE_TEST_SUITE_P(Averages, Statistics,
                          testing::Values(Row{"moving", "cpu:0", 6, 1, {.ema = 0.75}}, Row{"of_two_devices", "cpu:0-1", 6, 1, {.ema = 0.75}},
-                                         Row{"of_steps_of_two_batches", "cpu:0", 6, 2, {.ema = 0.5}}, Row{"of_epochs", "cpu:0", 6, 1, {.swa = true}},
-                                         Row{"of_micro_batches", "cpu:0", 6, 1, {.ema = 0.75}, 3}),
+                                         Row{"of_two_micro_batches", "cpu:0", 12, 2, {.ema = 0.5}}, Row{"of_epochs", "cpu:0", 6, 1, {.swa = true}},
+                                         Row{"of_micro_batches", "cpu:0", 6, 3, {.ema = 0.75}}),
                          [](const auto& info) { return info.param.name; });
 
 // A step moves them as its micro-batches do one behind the other, on one device and where replicas take the mean of theirs.
@@ -171,7 +169,7 @@ TEST(MicroBatches, OfASkippedStepMoveNothing) {
 }
 
 // fp16 trains on GPUs alone; bfloat16 with a scaled loss takes the same way.
-TEST(HalfPrecision, AccumulatesAScaledLossAsOneLargeBatch) {
+TEST(HalfPrecision, SumsAScaledLossOfMicroBatchesAsOneLargeBatch) {
   test::Model m;
   m.input("x", "N,2,2,2").output("y").add(node("Flatten", {"x"}, {"f"}));
   std::vector<float> w(24);
@@ -179,14 +177,14 @@ TEST(HalfPrecision, AccumulatesAScaledLossAsOneLargeBatch) {
   m.add(float_tensor("w", {8, 3}, w)).add(node("MatMul", {"f", "w"}, {"y"}));
   std::vector<Values> after;
   for (const std::int64_t parts : {1, 4}) {
-    ModelOptions o = options(24 / parts);
+    ModelOptions o = options(24);
     o.plan.precision = Precision::bf16;
     o.plan.loss.scaling = LossScaling{.start = 1024};
-    o.plan.optimizer.accumulate = parts > 1;
+    o.plan.parallel.micro_batches = parts;
     Model model(ModelFile::parse(m.bytes(), {}));
     model.compile(o, backends);
     double scale = 0;
-    FitOptions fit{.epochs = 4, .learning_rate = 0.05, .shuffle = false, .accumulate = parts};
+    FitOptions fit{.epochs = 4, .learning_rate = 0.05, .shuffle = false};
     fit.callbacks.on_step = [&](const StepReport& r) { scale = r.loss_scale; };
     const Values before = values_of(model);
     EXPECT_EQ(model.fit(data(), fit).steps, 4);

@@ -87,15 +87,17 @@ std::size_t Buckets::of(std::span<const std::int64_t> samples) const {
   return bucket;
 }
 
-void Buckets::cut(std::size_t bucket, std::int64_t batch, RowRange inputs, std::span<std::byte* const> to) const {
+void Buckets::cut(std::size_t bucket, std::int64_t batch, std::span<const RowRange> inputs, std::span<std::byte* const> to) const {
   if (bucket == 0) return;
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (!to[t]) continue;
     const Shape &whole = shapes_[0][t], &part = shapes_[bucket][t];
-    const RowRange rows = targets_[t].label ? RowRange{0, batch} : inputs;
+    const RowRange all{0, batch};
     const std::size_t element = size_of(targets_[t].sample.dtype);
-    const auto at = [&](const Shape& sample) { return to[t] + static_cast<std::size_t>(rows.first * sample.elements()) * element; };
-    crop(at(whole), at(part), rows.count, whole, part, element);
+    for (const RowRange& rows : targets_[t].label ? std::span(&all, 1) : inputs) {
+      const auto at = [&](const Shape& sample) { return to[t] + static_cast<std::size_t>(rows.first * sample.elements()) * element; };
+      crop(at(whole), at(part), rows.count, whole, part, element);
+    }
   }
 }
 

@@ -23,7 +23,7 @@ class Buckets {
   std::size_t count() const { return shapes_.empty() ? 1 : shapes_.size(); }
   std::size_t of(std::span<const std::int64_t> samples) const;
   // Cuts a batch that lies as bucket 0 has it, in place: these rows of the inputs, all rows of the labels.
-  void cut(std::size_t bucket, std::int64_t batch, RowRange inputs, std::span<std::byte* const> to) const;
+  void cut(std::size_t bucket, std::int64_t batch, std::span<const RowRange> inputs, std::span<std::byte* const> to) const;
   const SampleBuckets& by_sample() const { return by_sample_; }  // null: one bucket
   std::string text() const;  // how many samples each has, or why all have the largest; empty: one bucket
 

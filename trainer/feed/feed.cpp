@@ -255,11 +255,12 @@ void Feed::set_aside(std::int64_t sample, const Error& error) {
   if (preprocess_.on_bad_sample) preprocess_.on_bad_sample(error.what());
 }
 
-void Feed::fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
+void Feed::fill(std::span<const std::int64_t> batch, std::span<const RowRange> inputs, std::int64_t epoch, bool augment,
+                std::span<std::byte* const> to) {
   while (!try_fill(batch, inputs, epoch, augment, to)) {}  // again, without samples that could not be decoded
 }
 
-bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, std::int64_t epoch, bool augment,
+bool Feed::try_fill(std::span<const std::int64_t> whole_batch, std::span<const RowRange> inputs, std::int64_t epoch, bool augment,
                     std::span<std::byte* const> to) {
   const std::vector<std::int64_t> batch = without_bad(whole_batch);
   const bool mixes = augment && preprocess_.mixes() && !batch.empty();
@@ -270,12 +271,13 @@ bool Feed::try_fill(std::span<const std::int64_t> whole_batch, RowRange inputs, 
   }
   for (std::size_t t = 0; t < targets_.size(); ++t) {
     if (!has(t) || !to[t]) continue;
-    const RowRange rows = targets_[t].label ? RowRange{0, std::ssize(batch)} : inputs;
-    std::byte* const target = to[t] + rows.first * bytes_of(targets_[t].sample);
-    if (!fill_rows(t, std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count)), epoch, augment,
-                   target))
-      return false;
-    if (mixes && rows.count > 0 && !mix_rows(t, mix, batch, rows, epoch, target)) return false;
+    const RowRange all{0, std::ssize(batch)};
+    for (const RowRange& rows : targets_[t].label ? std::span(&all, 1) : inputs) {
+      std::byte* const target = to[t] + rows.first * bytes_of(targets_[t].sample);
+      const auto samples = std::span(batch).subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
+      if (!fill_rows(t, samples, epoch, augment, target)) return false;
+      if (mixes && rows.count > 0 && !mix_rows(t, mix, batch, rows, epoch, target)) return false;
+    }
   }
   return true;
 }

@@ -76,10 +76,12 @@ class Feed {
   // Writes the samples of every target, one after another. Augmentation depends on seed, epoch and sample only. Called by
   // several threads at once.
   void fill(std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::span<std::byte* const> to) {
-    fill(samples, {0, static_cast<std::int64_t>(samples.size())}, epoch, augment, to);
+    const RowRange all{0, static_cast<std::int64_t>(samples.size())};
+    fill(samples, std::span(&all, 1), epoch, augment, to);
   }
   // Of the model's inputs only these rows; labels whole.
-  void fill(std::span<const std::int64_t> samples, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
+  void fill(std::span<const std::int64_t> samples, std::span<const RowRange> inputs, std::int64_t epoch, bool augment,
+            std::span<std::byte* const> to);
   // Reads all values once that may not be what the model can take: labels and indices out of range, numbers that are none,
   // infinite, or beyond the model's type. Fails (data) where there are no labels for this loss, or naming the sample, what it
   // has and what is allowed.
@@ -110,7 +112,8 @@ class Feed {
   template <class From, class To>
   void convert(const Source& source, const From* from, To* to, std::int64_t dy, std::int64_t dx, bool mirror) const;
 
-  bool try_fill(std::span<const std::int64_t> batch, RowRange inputs, std::int64_t epoch, bool augment, std::span<std::byte* const> to);
+  bool try_fill(std::span<const std::int64_t> batch, std::span<const RowRange> inputs, std::int64_t epoch, bool augment,
+                std::span<std::byte* const> to);
   // Of one target; false: one of the samples cannot be decoded and was set aside.
   bool fill_rows(std::size_t target, std::span<const std::int64_t> samples, std::int64_t epoch, bool augment, std::byte* to);
   bool mix_rows(std::size_t target, const Mix& mix, std::span<const std::int64_t> batch, RowRange rows, std::int64_t epoch, std::byte* to);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/stream.h"
+#include "planner/micro_batches.h"
 
 namespace tandem {
 
@@ -65,13 +66,13 @@ std::int64_t EpochOrder::operator[](std::int64_t place) const {
 
 Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
   const std::int64_t workers = o_.workers > 0 ? o_.workers : feed.workers();
-  slots_.resize(static_cast<std::size_t>(workers) + o_.held +
-                (o_.weigh ? static_cast<std::size_t>(std::min(o_.step, std::max<std::int64_t>(1, o_.order.batches()))) : 1));
+  slots_.resize(static_cast<std::size_t>(workers) + o_.held + 1);
+  const std::int64_t rows = std::max(o_.order.batch, parts_of(o_.order.samples % o_.order.batch).batch());
   std::size_t number = 0;
   for (Slot& slot : slots_)
     for (std::size_t t = 0; t < feed.targets().size(); ++t) {
       const TensorType& sample = feed.targets()[t].sample;
-      const auto bytes = static_cast<std::size_t>(sample.shape.elements() * o_.order.batch) * size_of(sample.dtype);
+      const auto bytes = static_cast<std::size_t>(sample.shape.elements() * rows) * size_of(sample.dtype);
       std::byte* place = nullptr;
       if (feed.has(t)) place = o_.memory ? o_.memory(number++, static_cast<std::int64_t>(bytes)) : slot.storage.emplace_back(bytes).data();
       slot.batch.inputs.push_back(place);
@@ -119,15 +120,20 @@ void Loader::make(const Ticket& ticket) {
   std::vector<std::int64_t> samples;
   for (std::int64_t i = 0; i < size; ++i) samples.push_back((*ticket.order)[begin + i]);
   if (o_.pad) samples.resize(static_cast<std::size_t>(batches.batch), samples[0]);
+  const MicroBatches parts = parts_of(std::ssize(samples));
+  if (parts.last > 0) {
+    std::vector<std::int64_t> filled;
+    for (const std::int64_t place : places_of(parts)) filled.push_back(samples[static_cast<std::size_t>(place)]);
+    samples = std::move(filled);
+  }
   LoadedBatch& batch = ticket.slot->batch;
-  const RowRange rows = o_.rows ? o_.rows(std::ssize(samples)) : RowRange{0, std::ssize(samples)};
+  const std::vector<RowRange> rows = o_.rows ? o_.rows(std::ssize(samples), parts.count) : std::vector{RowRange{0, std::ssize(samples)}};
   feed_.fill(samples, rows, ticket.epoch, o_.augment, batch.inputs);
   batch.bucket = o_.buckets ? o_.buckets->of(samples) : 0;
   if (o_.buckets) o_.buckets->cut(batch.bucket, std::ssize(samples), rows, batch.inputs);
   batch.epoch = ticket.epoch;
   batch.index = ticket.index;
   batch.size = size;
-  if (o_.weigh) batch.weights = o_.weigh(batch);
 }
 
 void Loader::work() {
@@ -156,63 +162,27 @@ const LoadedBatch* Loader::next() {
     --held_;
     changed_.notify_all();
   }
-  wait_for_batches(lock);
+  wait_for_batch(lock);
   if (begun_ == taken_) return nullptr;
-  for (std::size_t i = 0; i < wanted() && begun_ > taken_ + i; ++i)
-    if (const std::exception_ptr error = slot_of(taken_ + i).error) std::rethrow_exception(error);
-  share_out();
   Slot& slot = slot_of(taken_);
+  if (slot.error) std::rethrow_exception(slot.error);
   ++held_;
   ++taken_;
   return &slot.batch;
 }
 
-// How many batches are to be there before the next is given.
-std::size_t Loader::wanted() const {
-  const std::int64_t batches = o_.order.batches();
-  if (!o_.weigh || batches == 0 || next_index() % o_.step != 0) return 1;
-  return static_cast<std::size_t>(std::min(o_.step, batches - next_index()));
-}
-
-bool Loader::are_there() const {
-  for (std::size_t i = 0; i < wanted(); ++i)
-    if (begun_ == taken_ + i || !slot_of(taken_ + i).ready || slot_of(taken_ + i).error) return false;
-  return true;
-}
-
-void Loader::wait_for_batches(std::unique_lock<std::mutex>& lock) {
+void Loader::wait_for_batch(std::unique_lock<std::mutex>& lock) {
   const auto ended = [&] {
     return stop_ || o_.order.batches() == 0 || (o_.epochs != 0 && epoch_ + (index_ >= o_.order.batches() ? 1 : 0) >= o_.epochs);
   };
-  changed_.wait(lock, [&] {
-    std::size_t ready = 0;
-    for (const std::size_t all = wanted(); ready < all && begun_ > taken_ + ready; ++ready) {
-      const Slot& slot = slot_of(taken_ + ready);
-      if (!slot.ready) return false;
-      if (slot.error) return true;
-    }
-    return ready == wanted() || ended();
-  });
-}
-
-// Says of each batch of a step that begins what of the step's means its means are.
-void Loader::share_out() {
-  if (!o_.weigh || next_index() % o_.step != 0) return;
-  std::vector<double> sums(slot_of(taken_).batch.weights.size());
-  for (std::size_t i = 0; i < wanted(); ++i)
-    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += slot_of(taken_ + i).batch.weights[k];
-  for (std::size_t i = 0; i < wanted(); ++i) {
-    LoadedBatch& batch = slot_of(taken_ + i).batch;
-    batch.shares.assign(sums.size(), 0);
-    for (std::size_t k = 0; k < sums.size(); ++k)
-      if (sums[k] > 0) batch.shares[k] = batch.weights[k] / sums[k];
-  }
+  changed_.wait(lock, [&] { return begun_ > taken_ ? slot_of(taken_).ready : ended(); });
 }
 
 const LoadedBatch* Loader::peek(bool wait) {
   std::unique_lock lock(mutex_);
-  if (wait) wait_for_batches(lock);
-  return are_there() ? &slot_of(taken_).batch : nullptr;
+  if (wait) wait_for_batch(lock);
+  const bool there = begun_ > taken_ && slot_of(taken_).ready && !slot_of(taken_).error;
+  return there ? &slot_of(taken_).batch : nullptr;
 }
 
 }  // namespace tandem

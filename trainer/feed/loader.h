@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "planner/options.h"
 #include "trainer/feed/buckets.h"
 
 namespace tandem {
@@ -52,25 +53,21 @@ struct LoadedBatch {
   std::int64_t size = 0;
   std::size_t bucket = 0;  // that it is cut to
   std::vector<std::byte*> inputs;  // of the feed's targets; null where the data has none
-  std::vector<double> weights;     // LoaderOptions::weigh's of this batch
-  std::vector<double> shares;      // of those of all batches of its step
 };
 
 // Which batches a loader makes, and where it puts them.
 struct LoaderOptions {
-  using RowsOf = std::function<RowRange(std::int64_t batch)>;
+  using RowsOf = std::function<std::vector<RowRange>(std::int64_t batch, std::int64_t parts)>;
   BatchOrder order;
   bool augment = false;
   bool pad = false;              // batches are filled up to order.batch samples by repeating the first; `size` tells how many count
+  std::int64_t most = 0;         // rows of a micro-batch: batches are filled up as micro_batches_of has it; 0: a batch is one
   std::int64_t epoch = 0, batch = 0;  // it begins with this batch of this epoch
   std::int64_t epochs = 1;       // it ends before the epoch of this number; 0: never
   std::size_t held = 1;          // of the batches given so many stay as they are, the last ones
   std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers
   const Buckets* buckets = nullptr;  // outlives the loader; null: batches are not cut
-  RowsOf rows;                   // which of a batch of so many the model's inputs are wanted of; empty: all
-  std::int64_t step = 1;         // batches that make a step; an epoch's last may have fewer
-  // What the batch's means are divided by. With it the first batch of a step is given when all of the step are there.
-  std::function<std::vector<double>(const LoadedBatch&)> weigh;
+  RowsOf rows;                   // which of a batch of so many, in so many micro-batches, the model's inputs are wanted of; empty: all
   std::function<std::byte*(std::size_t number, std::int64_t bytes)> memory;  // buffers, by number; empty: the loader's own
 };
 
@@ -98,11 +95,8 @@ class Loader {
   void work();
   void make(const Ticket& ticket);
   Ticket wait_for_ticket();
-  void wait_for_batches(std::unique_lock<std::mutex>& lock);
-  std::int64_t next_index() const { return (o_.batch + static_cast<std::int64_t>(taken_)) % o_.order.batches(); }
-  std::size_t wanted() const;
-  bool are_there() const;
-  void share_out();
+  void wait_for_batch(std::unique_lock<std::mutex>& lock);
+  MicroBatches parts_of(std::int64_t size) const { return micro_batches_of(size, o_.most > 0 ? o_.most : o_.order.batch); }
   void stop();
   Slot& slot_of(std::size_t number) { return slots_[number % slots_.size()]; }
   const Slot& slot_of(std::size_t number) const { return slots_[number % slots_.size()]; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/micro_batches.h"
 #include "planner/watch.h"
 
 namespace tandem {
@@ -61,10 +62,17 @@ std::string find_not_finite(const GraphSource& source, std::span<const Labels> l
   std::vector<double> weights;
   for (const DeviceSpec& d : options.devices) weights.push_back(d.weight);
   std::int64_t begin = 0;
-  for (const std::int64_t samples : slice_sizes(step.batch, weights)) {
+  const MicroBatches parts = micro_batches_of(step.batch, options.batch / options.parallel.micro_batches);
+  std::vector<std::pair<std::int64_t, std::int64_t>> slices;  // the first row, and how many
+  for (const std::int64_t own : own_rows(parts)) {
+    for (const std::int64_t samples : slice_sizes(own, weights)) slices.emplace_back(begin, samples), begin += samples;
+    begin += parts.rows - own;
+  }
+  for (const auto& [first, samples] : slices) {
     if (samples == 0) continue;
     CompileOptions o = options;
     o.batch = step.batch;
+    o.parallel.micro_batches = 1;
     const auto watched = [&](std::int64_t n) { return watch(source(n), losses, o, n); };
     CompileOptions inference;
     inference.mode = PlanMode::inference;
@@ -72,11 +80,10 @@ std::string find_not_finite(const GraphSource& source, std::span<const Labels> l
     inference.devices = {options.devices[0]};
     inference.kernel = options.kernel;
     inference.given_bytes = options.given_bytes;
-    const std::vector<double> seen = look([&](std::int64_t n) { return watched(n).graph; }, inference, backends, step, begin);
+    const std::vector<double> seen = look([&](std::int64_t n) { return watched(n).graph; }, inference, backends, step, first);
     const std::vector<Watch> watches = watched(samples).watches;
     for (std::size_t i = 0; i < watches.size(); ++i)
       if (!(seen[3 * i] == 0)) return sentence(watches, seen, i);
-    begin += samples;
   }
   return "";
 }

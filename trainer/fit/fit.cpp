@@ -41,12 +41,12 @@ History Fit::run_to_its_end() {
   at_.steps = std::min(steps_.total(), std::int64_t{1} << 53);
   if (at_.step == 0) s_.start_averages();
   s_.last.options = Json::Object{
-      {"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}, {"accumulate", o_.accumulate}};
+      {"learning_rate", steps_.base_rate()}, {"schedule", o_.schedule.name}, {"epochs", o_.epochs}};
   // All plans, before anything is trained.
   for (const PlanKey& key : keys_of_training(order_.samples, order_.batch, bytes_, buckets_.count())) s_.plan_for(key);
   if (o_.validation && o_.validation->size() > 0) {
     const bool bytes = Feed(*o_.validation, s_.targets, o_.preprocess, s_.options.seed).give_bytes(s_.options.plan.given_bytes);
-    const std::int64_t batch = o_.eval_batch > 0 ? o_.eval_batch : order_.batch / s_.options.plan.parallel.micro_batches;
+    const std::int64_t batch = o_.eval_batch > 0 ? o_.eval_batch : s_.micro_batch();
     for (const PlanKey& key : keys_of_measuring(o_.validation->size(), batch, bytes, s_.losses, evaluation_of(s_.losses, o_.metrics)))
       s_.plan_for(key);
   }
@@ -57,7 +57,7 @@ History Fit::run_to_its_end() {
   begun_ = true;
   if (!o_.config.is_null()) folder_.write("config.json", o_.config.dump(2) + "\n");
   folder_.write("plan.txt", concat(text_of_plan(model_.plan(), true), o_.choices.empty() ? "" : "\n", o_.choices));
-  records_.begin(at_.step, [&] { return s_.source.file().graph(import_options(s_.options, order_.batch, false)); });
+  records_.begin(at_.step, [&] { return s_.source.file().graph(import_options(s_.options, s_.micro_batch(), false)); });
   try {
     if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
     if (!stopped_ && !stopped_early_) train();
@@ -74,7 +74,6 @@ History Fit::run_to_its_end() {
 History Fit::history(bool stopped) {
   checkpoints_.finish();
   records_.flush();
-  s_.session->gather_parameters();  // for who saves them
   s_.last.position = json_of(at_);
   return {.epochs = std::move(at_.history),
           .steps = at_.step,
@@ -94,8 +93,6 @@ void Fit::check() {
   Model::check(o_);
   if (data_.size() == 0) fail(ExitCode::data, data_.name(), " has no samples");
   feed_.check_values(s_.options.plan.loss.name);
-  if (o_.accumulate > 1 && !s_.options.plan.optimizer.accumulate)
-    fail(ExitCode::usage, option("accumulate"), ": the model is compiled for steps of one batch (OptimizerOptions::accumulate)");
   if (o_.averaging.any() && !s_.options.plan.optimizer.average)
     fail(ExitCode::usage, "averages of the weights: the model is compiled without them (OptimizerOptions::average)");
   const auto fields = data_.fields();
@@ -110,7 +107,6 @@ void Model::check(const FitOptions& o) {
   if (o.learning_rate && !(*o.learning_rate >= 0 && std::isfinite(*o.learning_rate)))
     fail(ExitCode::usage, "learning rate ", *o.learning_rate, ", expected a finite number of at least 0");
   BestMeasure(o.best);
-  if (o.accumulate < 1) fail(ExitCode::usage, option("accumulate"), ": ", o.accumulate, " batches a step, expected 1 or more");
   if (!(o.averaging.ema >= 0 && o.averaging.ema < 1))
     fail(ExitCode::usage, option("ema"), ": a decay of ", o.averaging.ema, ", expected at least 0 and below 1, such as 0.999");
   if (o.averaging.ema > 0 && o.averaging.swa)

@@ -13,8 +13,10 @@ namespace tandem {
 
 // What a lost weight makes may not reach the loss (dropped, masked, a row that no sample looks up): then that is finite.
 void Fit::check_weights(double rate) {
-  s_.session->gather_parameters();
-  const std::string lost = lost_parameter(*s_.session);
+  std::string lost;
+  s_.session->together([&] { lost = lost_parameter(*s_.session); });
+  if (s_.options.world && s_.session->lacks_parameters()) lost = s_.options.world->broadcast(lost);
+  else if (!s_.first()) lost = lost_parameter(*s_.session);
   if (!lost.empty())
     fail(ExitCode::diverged, "parameter '", lost, "' is no longer finite after step ", at_.step, " (epoch ", at_.epoch + 1,
          ", learning rate ", rate, ")", advice(at_.step));
@@ -54,7 +56,7 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
     at_ = {};
     // a teacher's have not changed
     s_.session->set_parameters(
-        first_values(s_.source.file(), s_.source.graphs(s_.options)(s_.options.plan.batch), s_.options, s_.backends).values);
+        first_values(s_.source.file(), s_.source.graphs(s_.options)(s_.micro_batch()), s_.options, s_.backends).values);
     std::vector<NamedTensor> zeros;
     s_.session->each_optimizer_state([&](const NamedTensor& t) { zeros.push_back({t.name, Tensor(t.tensor.type())}); });
     s_.session->set_parameters(zeros, ValueRole::optimizer_state);
@@ -64,8 +66,13 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
   feed.give_bytes(s_.options.plan.given_bytes);
   CompileOptions options = s_.options.plan;
   if (!bytes_) options.given_bytes.clear();
-  LoaderOptions wanted{.order = order_, .augment = true, .epoch = at_.epoch, .batch = at_.batch, .epochs = 0, .buckets = &buckets_};
-  steps_.weigh_batches(wanted);
+  LoaderOptions wanted{.order = order_,
+                       .augment = true,
+                       .most = s_.micro_batch(),
+                       .epoch = at_.epoch,
+                       .batch = at_.batch,
+                       .epochs = 0,
+                       .buckets = &buckets_};
   Loader loader(feed, wanted);
   for (s_.step = at_.step + 1;;) {
     if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
@@ -78,9 +85,8 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
                       .batch = batch->size,
                       .state = steps_.state(*batch, s_.step - 1, rate, at_.averaged)};
     s_.run(plan, batch->inputs, step.state);
-    const bool hold = step.state.hold;
-    if ((s_.step < failed || hold) && std::isfinite(s_.report(plan, rate).loss) && (hold || lost_parameter(*s_.session).empty())) {
-      s_.step += !hold;
+    if (s_.step < failed && std::isfinite(s_.report(plan, rate).loss) && lost_parameter(*s_.session).empty()) {
+      ++s_.step;
       continue;
     }
     for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t], batch->inputs[t]);

@@ -47,8 +47,9 @@ std::vector<Fit::Part> Fit::parts_of_loss() const {
 
 void Fit::keep() {
   records_.flush();  // what a resumed run does not write again
-  s_.session->gather_parameters();
-  checkpoints_.keep(at_);
+  const auto keep = [&] { checkpoints_.keep(at_); };
+  s_.session->together(keep);
+  if (!s_.first()) keep();
   kept_at_ = Clock::now();
 }
 
@@ -77,7 +78,7 @@ void Fit::finish_epoch() {
     if (o_.validation) write_metrics();
     judge();
   }
-  if (!stopped_) records_.epoch(report, *s_.session);
+  if (!stopped_) s_.session->together([&] { records_.epoch(report, *s_.session); });
   if (o_.callbacks.on_epoch) o_.callbacks.on_epoch(report);
 }
 
@@ -90,8 +91,11 @@ void Fit::judge() {
     for (const auto& [name, value] : report.metrics) measured += concat(", ", name);
     fail(ExitCode::usage, option("best"), " ", best_.name(), ": no epoch has it; measured are loss, accuracy", measured);
   }
-  s_.session->gather_parameters();  // for the best checkpoint, and for records of the epoch
-  if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
+  const auto keep_best = [&] {
+    if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
+  };
+  s_.session->together(keep_best);
+  if (!s_.first()) keep_best();
   if (std::exchange(at_.measured, at_.step) != at_.step) {
     const double loss = std::isfinite(report.val_loss) ? report.val_loss : report.loss;
     follow_measure(o_.schedule, steps_.base_rate(), best_.name().empty() ? loss : -score, at_.plateau);

@@ -6,28 +6,12 @@
 #include <utility>
 
 namespace tandem {
-namespace {
-
-// What one more batch adds to a step's report: losses of the batches are parts of the step's.
-void add(StepReport& sum, const StepReport& part) {
-  sum.samples += part.samples;
-  sum.loss += part.loss;
-  for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;
-  sum.weights.resize(part.weights.size());
-  for (std::size_t i = 0; i < part.weights.size(); ++i) sum.weights[i] += part.weights[i];
-  if (std::isnan(part.accuracy)) return;
-  const double counted = sum.counted + part.counted;
-  sum.accuracy = sum.counted > 0 ? (sum.accuracy * sum.counted + part.accuracy * part.counted) / counted : part.accuracy;
-  sum.counted = counted;
-}
-
-}  // namespace
-
 void Fit::train() {
   const std::int64_t total = steps_.total();
   if (at_.step >= total) return;
   LoaderOptions wanted{.order = order_,
                        .augment = true,
+                       .most = s_.micro_batch(),
                        .epoch = at_.epoch,
                        .batch = at_.batch,
                        .epochs = 0,
@@ -36,7 +20,6 @@ void Fit::train() {
                        .rows = s_.rows_here(),
                        // odd ones are evaluations'
                        .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }};
-  steps_.weigh_batches(wanted);
   Loader loader(feed_, wanted);
   struct Settle {  // the loader's memory is read as long as a step is under way
     Fit& fit;
@@ -55,26 +38,19 @@ void Fit::train() {
   }
 }
 
-// One step, of as many batches as it has; the next batch is begun before its results are there where that may be.
+// One step; the next is begun before its results are there where that may be.
 Fit::Stepped Fit::run_step(Loader& loader, bool first) {
   Stepped step;
-  for (bool more = true; more;) {
-    step.last = ahead_ ? *std::exchange(ahead_, {}) : begin(loader, at_.step, !first);
-    more = step.last.state.hold;
-    if (!more) step.checkpoint_due = checkpoint_due(step.last);
-    if (goes_on(step.last, step.checkpoint_due))
-      if (const LoadedBatch* const next = loader.peek(s_.options.world != nullptr); next && s_.session->runs_ahead(plan_of(*next)))
-        ahead_ = begin(loader, at_.step + (more ? 0 : 1), false);
-    s_.finish();
-    s_.step = at_.step + 1;
-    StepReport part = s_.report(step.last.plan, step.last.rate);
-    part.weights = step.last.weights;
-    add(step.report, part);
-    step.report.loss_scale = part.loss_scale;
-  }
+  step.last = ahead_ ? *std::exchange(ahead_, {}) : begin(loader, at_.step, !first);
+  step.checkpoint_due = checkpoint_due(step.last);
+  if (goes_on(step.last, step.checkpoint_due))
+    if (const LoadedBatch* const next = loader.peek(s_.options.world != nullptr); next && s_.session->runs_ahead(plan_of(*next)))
+      ahead_ = begin(loader, at_.step + 1, false);
+  s_.finish();
+  s_.step = at_.step + 1;
+  step.report = s_.report(step.last.plan, step.last.rate);
+  step.report.weights = step.last.weights;
   in_step_ = ahead_.has_value();
-  step.report.learning_rate = step.last.rate;
-  step.report.step = s_.step;
   step.report.epoch = step.last.epoch + 1;
   step.report.steps = steps_.total();
   return step;
@@ -116,9 +92,9 @@ Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
   const auto asked = Clock::now();
   const LoadedBatch* const batch = loader.next();
   if (counts) waited_seconds_ += seconds(Clock::now() - asked);
-  const Begun begun{plan_of(*batch),        rate,         steps_.state(*batch, step, rate, at_.averaged),
-                    steps_.weights(*batch), batch->epoch, batch->index};
-  const LoadedBatch* const next = begun.state.hold || step + 1 < steps_.total() ? loader.peek() : nullptr;
+  const std::size_t plan = plan_of(*batch);
+  const Begun begun{plan, rate, steps_.state(*batch, step, rate, at_.averaged), steps_.weights(plan, *batch), batch->epoch, batch->index};
+  const LoadedBatch* const next = step + 1 < steps_.total() ? loader.peek() : nullptr;
   BatchAhead ahead{.announced = std::exchange(announced_, next != nullptr)};
   if (next) {
     ahead.plan = plan_of(*next);
@@ -131,7 +107,6 @@ Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
 // Whether the batch that follows may be begun before this one's results are there: nobody looks at the model in between.
 bool Fit::goes_on(const Begun& now, bool due) const {
   if (!o_.run_ahead || stop_asked_ || s_.under_way == 0) return false;
-  if (now.state.hold) return true;
   const std::int64_t done = at_.step + 1;
   return done < steps_.total() && now.index + 1 < order_.batches() && !due && !o_.check_nan &&
          (o_.check_replicas == 0 || done % o_.check_replicas != 0);

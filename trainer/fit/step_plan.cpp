@@ -33,27 +33,17 @@ std::string StepPlan::moved_end(std::int64_t before, std::int64_t step, const Wa
 }
 
 StepState StepPlan::state(const LoadedBatch& batch, std::int64_t step, double rate, std::int64_t& averaged) const {
-  const std::int64_t begin = batch.index - batch.index % o_.accumulate, end = std::min(begin + o_.accumulate, order_.batches());
-  const std::int64_t samples = std::min(end * order_.batch, order_.samples) - begin * order_.batch;
   StepState state = s_.step_state(rate);
-  state.first = (batch.index - begin) * order_.batch;
   state.epoch = static_cast<double>(step) / static_cast<double>(per_epoch());
-  state.shares = batch.shares.empty() ? std::vector<double>(s_.loss_means(), static_cast<double>(batch.size) / static_cast<double>(samples))
-                                      : batch.shares;
-  state.fresh = batch.index == begin;
-  state.hold = batch.index + 1 < end;
-  if (!state.hold) state.average = average(batch, step, averaged);
+  state.average = average(batch, step, averaged);
   return state;
 }
 
-void StepPlan::weigh_batches(LoaderOptions& loader) const {
-  if (s_.weighs_alike()) return;
-  loader.step = o_.accumulate;
-  loader.weigh = [this](const LoadedBatch& batch) { return s_.weigh(batch.inputs, batch.size, batch.bucket); };
-}
-
-std::vector<double> StepPlan::weights(const LoadedBatch& batch) const {
-  return batch.weights.empty() ? std::vector<double>(s_.loss_means(), static_cast<double>(batch.size)) : batch.weights;
+std::vector<double> StepPlan::weights(std::size_t plan, const LoadedBatch& batch) const {
+  std::vector<double> sums(s_.loss_means(), 0);
+  for (const std::vector<double>& own : s_.weights_of(plan, batch.inputs))
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += own[i];
+  return sums;
 }
 
 // How far averages move in this step.

@@ -10,19 +10,15 @@ class StepPlan {
   // All of these outlive the object.
   StepPlan(const CompiledModel& state, const FitOptions& options, const BatchOrder& order) : s_(state), o_(options), order_(order) {}
 
-  std::int64_t per_epoch() const { return (order_.batches() + o_.accumulate - 1) / o_.accumulate; }
+  std::int64_t per_epoch() const { return order_.batches(); }
   std::int64_t total() const;
-  // Has the loader weigh batches, where that is more than to count their samples.
-  void weigh_batches(LoaderOptions& loader) const;
-  std::vector<double> weights(const LoadedBatch& batch) const;  // of each mean
+  std::vector<double> weights(std::size_t plan, const LoadedBatch& batch) const;  // of each mean
   double base_rate() const;  // what was asked for, or the optimizer's default
   double rate(std::int64_t step, const Waiting& plateau) const { return rate(step, total(), plateau); }  // step: from 0
   // What a schedule that goes by the end makes of a run that was to end after `before` steps and ends elsewhere now: a sentence where
   // its rate at `step` changes by that, else nothing.
   std::string moved_end(std::int64_t before, std::int64_t step, const Waiting& plateau) const;
-  // Of a batch that the loader has not weighed its share is that of its samples.
-  // `averaged`: how many weights the averages have so far; moved on with the last batch of a step. Random numbers are those of
-  // one batch of all the step's samples.
+  // `averaged`: how many weights the averages have so far; moved on.
   StepState state(const LoadedBatch& batch, std::int64_t step, double rate, std::int64_t& averaged) const;
 
  private:

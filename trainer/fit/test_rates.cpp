@@ -48,7 +48,14 @@ RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const
                          .shuffle = options.shuffle,
                          .seed = s.options.seed,
                          .buckets = buckets.by_sample()};
-  Loader loader(feed, {.order = order, .augment = true, .epoch = 0, .batch = 0, .epochs = 0, .buckets = &buckets, .rows = s.rows_here()});
+  Loader loader(feed, {.order = order,
+                       .augment = true,
+                       .most = s.micro_batch(),
+                       .epoch = 0,
+                       .batch = 0,
+                       .epochs = 0,
+                       .buckets = &buckets,
+                       .rows = s.rows_here()});
   double carried = 0, least = std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < test.steps; ++i) {
     const double rate = test.least * std::pow(test.most / test.least, static_cast<double>(i) / static_cast<double>(test.steps - 1));

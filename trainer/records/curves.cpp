@@ -54,7 +54,7 @@ class Chart {
           y1 = std::max(y1, p.second);
         }
     const double margin = y1 > y0 ? 0.05 * (y1 - y0) : 0;
-    const double floor = y0 >= 0 ? std::max(0.0, y0 - margin) : y0 - margin;
+    const double floor = y0 >= 0 && panel.from_zero ? 0 : y0 >= 0 ? std::max(0.0, y0 - margin) : y0 - margin;
     if (x0 > 0) x0 = 0;  // a run begins at 0
     const Scale x = scale_of(x0, x1, left_edge + left, left_edge + panel_width - right);
     const Scale y = scale_of(floor, y1 + margin, top_edge + panel_height - bottom, top_edge + top);

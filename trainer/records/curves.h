@@ -16,6 +16,7 @@ struct Panel {
   std::string title;
   std::string x_label;
   std::vector<Series> series;
+  bool from_zero = false;  // the y axis
 };
 std::string svg_of(std::span<const Panel> panels);
 std::string png_of(std::span<const Panel> panels);

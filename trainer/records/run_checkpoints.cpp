@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/size.h"
 #include "base/space.h"
 #include "trainer/share.h"
 
@@ -31,12 +32,18 @@ Checkpoint RunCheckpoints::snapshot(const Position& at) const {
   return {.state = state_of(at), .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()};
 }
 
-// A copy may take half of what is free.
+// A copy may take half of what is free. Of parameters that no device has whole it is small, or none is made.
 bool RunCheckpoints::room_for_snapshot() const {
+  constexpr std::int64_t small = std::int64_t{64} << 20;
+  const Plan& plan = s_.session->plan(0);
   std::int64_t bytes = 0;
-  for (const PlanParameter& p : s_.session->plan(0).parameters)
+  bool in_parts = false;
+  for (const PlanParameter& p : plan.parameters) {
     bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
-  return bytes < free_host_memory() / 2;
+    const std::vector<ParameterPart> parts = plan.parts_of(p);
+    in_parts = in_parts || std::none_of(parts.begin(), parts.end(), [](const ParameterPart& part) { return part.is_whole(); });
+  }
+  return bytes < free_host_memory() / 2 && (!in_parts || bytes <= small);
 }
 
 std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
@@ -140,15 +147,40 @@ bool RunCheckpoints::keep_best(const Position& at) {
   return failure.empty();
 }
 
+namespace {
+
+// Where a step was several batches of a plan, which kept the sum of their gradients, it is one batch of them all now.
+void take_steps_of_batches(Checkpoint& checkpoint) {
+  const Json* const facts = checkpoint.state.find("run");
+  const Json* const several = facts ? facts->find("accumulate") : nullptr;
+  const std::int64_t batches = several ? several->integer() : 1;
+  if (batches < 2) return;
+  Json::Object state = checkpoint.state.object(), run = facts->object();
+  for (auto& [key, value] : run)
+    if (key == "batch_size") value = (Size(value.integer()) * batches).value();
+  for (auto& [key, value] : state) {
+    if (key == "batch") value = value.integer() / batches + (value.integer() % batches > 0);
+    if (key == "run") value = run;
+  }
+  checkpoint.state = std::move(state);
+  std::erase_if(checkpoint.optimizer, [](const NamedTensor& t) { return t.name.starts_with("gradient_sum/"); });
+}
+
+}  // namespace
+
 Position RunCheckpoints::resume() {
   if (s_.first() && !folder_.kept()) fail(ExitCode::usage, "resuming needs the run's folder");
   const std::string path = folder_.last().string();
   std::string note;
-  Checkpoint checkpoint = share(s_.options.world, s_.first() ? folder_.read_last(note) : Checkpoint{});
+  World* const world = s_.options.world;
+  Checkpoint checkpoint = s_.first() ? folder_.read_last(note) : Checkpoint{};
+  if (world) checkpoint.state = Json::parse(world->broadcast(checkpoint.state.dump()));
+  for (auto* list : {&checkpoint.weights, &checkpoint.optimizer}) *list = share_names(world, std::move(*list));
   if (!note.empty()) warn(note);
   Position at;
   RunDifferences differs;
   try {
+    take_steps_of_batches(checkpoint);
     const Json& was = checkpoint.state.at("run");
     differs = compare(was, facts(), data_.name());
     if (differs.refused.empty()) {
@@ -161,21 +193,22 @@ Position RunCheckpoints::resume() {
   if (!differs.refused.empty()) fail(ExitCode::usage, path, differs.refused);
   if (!differs.warned.empty()) warn(concat(path, differs.warned, "; it goes on by the new"));
   step_ = note.empty() ? at.step : 0;
-  s_.session->gather_parameters();
-  s_.session->each_parameter([&](const NamedTensor& t) { require(checkpoint.weights, t.name, path); });
-  s_.session->each_optimizer_state([&](const NamedTensor& t) { require(checkpoint.optimizer, t.name, path); });
+  const std::vector<PlanParameter>& own = s_.session->plan(0).parameters;
+  for (const auto& [role, list] : {std::pair{ValueRole::plain, &checkpoint.weights}, {ValueRole::optimizer_state, &checkpoint.optimizer}})
+    for (const PlanParameter& p : own)
+      if (p.role == role) require(*list, p.name, path);
   if (!s_.options.teacher.empty()) {  // checkpoints of earlier versions hold a teacher's, too, whose file is known to be the same
-    const std::vector<NamedTensor> own = s_.session->parameters();
     const auto of_teacher = [&](const NamedTensor& t) {
       return t.name.starts_with(teacher_prefix) &&
-             std::none_of(own.begin(), own.end(), [&](const NamedTensor& o) { return o.name == t.name; });
+             std::none_of(own.begin(), own.end(), [&](const PlanParameter& o) { return o.role == ValueRole::plain && o.name == t.name; });
     };
     std::erase_if(checkpoint.weights, of_teacher);
   }
   try {
-    s_.session->set_parameters(checkpoint.weights);
-    s_.session->set_parameters(checkpoint.optimizer, ValueRole::optimizer_state);
+    for (const auto& [role, list] : {std::pair{ValueRole::plain, &checkpoint.weights}, {ValueRole::optimizer_state, &checkpoint.optimizer}})
+      set_shared(*s_.session, world, std::move(*list), role);
   } catch (const Error& e) {
+    if (e.code() == ExitCode::communication) throw;
     fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
   }
   return at;

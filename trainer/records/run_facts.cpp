@@ -99,7 +99,6 @@ std::vector<RunFact> run_facts(const CompiledModel& s, const FitOptions& o, cons
       {"files", "", refused, std::move(files)},
       {"trained_weights", "", refused, trained_weights(s.session->plan(0))},
       {"batch_size", "batch", refused, order.batch},
-      {"accumulate", "accumulate", refused, o.accumulate},
       {"seed", "seed", refused, static_cast<std::int64_t>(order.seed)},
       {"shuffle", "shuffle", refused, order.shuffle},
       {"loss", "loss", refused, plan.loss.name},
@@ -196,9 +195,8 @@ RunDifferences compare(const Json& was, const std::vector<RunFact>& now, const s
 }
 
 std::string contradiction(const Position& at, const Json& was, const FitOptions& o, const BatchOrder& order) {
-  const std::int64_t per_epoch = (order.batches() + o.accumulate - 1) / o.accumulate,
-                     in_epoch = (at.batch + o.accumulate - 1) / o.accumulate;
-  if (per_epoch > 0 && (at.epoch > at.step / per_epoch || at.epoch * per_epoch + in_epoch != at.step))
+  const std::int64_t per_epoch = order.batches();
+  if (per_epoch > 0 && (at.epoch > at.step / per_epoch || at.epoch * per_epoch + at.batch != at.step))
     return concat("step ", at.step, " is not in epoch ", at.epoch, ", behind ", at.batch, " batches of ", order.batches());
   const std::int64_t epochs = std::ssize(at.history);
   const Json* const recorded = was.find("lr_schedule");

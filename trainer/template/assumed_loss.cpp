@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/option.h"
+#include "planner/check_options.h"
 #include "planner/loss/labels.h"
 #include "trainer/template/forms.h"
 #include "trainer/template/model_template.h"
@@ -53,7 +54,7 @@ std::string without_labels(const std::string& loss) {
 std::string ModelTemplate::assume_loss(ModelOptions& o) const {
   std::string loss;
   try {
-    loss = loss_of_one_number(graphs_with_losses(in_bucket(o)), o.plan);
+    loss = loss_of_one_number(graphs_with_losses(in_bucket(o)), of_micro_batch(o.plan));
   } catch (const Error&) {
     if (o.plan.mode != PlanMode::training) return "";  // what only predicts may have no loss
     losses_for(o);                              // says it better

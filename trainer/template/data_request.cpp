@@ -13,7 +13,7 @@ DataRequest ModelTemplate::data_request(const ModelOptions& o) const {
                       .class_names = class_names({}, file_),
                       .means = column_means({}, file_),
                       .training = o.plan.mode == PlanMode::training};
-  const Graph graph = graphs(o)(o.plan.batch);
+  const Graph graph = graphs(o)(o.micro_batch());
   for (const FeedTarget& target : targets_of(graph, {}, o.plan))
     request.inputs.push_back({.name = target.name, .sample = target.sample, .indices = target.indices});
   for (const ValueId in : without_samples(graph))
@@ -31,7 +31,7 @@ DataRequest ModelTemplate::data_request(const ModelOptions& o) const {
 std::optional<DataRequest> ModelTemplate::dims_request(const ModelOptions& o) const {
   DataRequest request{.seed = o.seed, .class_names = {}, .means = {}, .training = o.plan.mode == PlanMode::training};
   bool open = false;
-  for (const InputForm& input : file_.input_forms(import_options(o, o.plan.batch, false))) {
+  for (const InputForm& input : file_.input_forms(import_options(o, o.micro_batch(), false))) {
     (input.batch_axis >= 0 ? request.inputs : request.constants).push_back({.name = input.name, .sample = {}});
     open = open || !input.open.empty();
   }
@@ -41,7 +41,7 @@ std::optional<DataRequest> ModelTemplate::dims_request(const ModelOptions& o) co
 void ModelTemplate::fit_dims(ModelOptions& o, const Dataset& data) const {
   const auto fields = data.fields();
   const std::map<std::string, Tensor> constants = data.constants();
-  const std::vector<InputForm> inputs = file_.input_forms(import_options(o, o.plan.batch, false));
+  const std::vector<InputForm> inputs = file_.input_forms(import_options(o, o.micro_batch(), false));
   const auto alone = std::ranges::count_if(inputs, [](const InputForm& i) { return i.batch_axis >= 0; }) == 1;
   for (const InputForm& input : inputs) {
     Shape shape;
@@ -50,7 +50,7 @@ void ModelTemplate::fit_dims(ModelOptions& o, const Dataset& data) const {
       const auto field = std::ranges::find_if(fields, fits);
       if (field == fields.end()) continue;
       shape = field->sample.shape;
-      shape.dims.insert(shape.dims.begin(), o.plan.batch);
+      shape.dims.insert(shape.dims.begin(), o.micro_batch());
     } else if (const auto known = constants.find(input.name); known != constants.end()) {
       shape = known->second.shape();
     }
@@ -66,7 +66,7 @@ void ModelTemplate::fit_constants(ModelOptions& o, const Dataset& data) const {
     fail(ExitCode::data, data.name(), ": the value of the model's input '", name,
          "' is another than that of the training data; it holds no samples and is the same for all parts");
   }
-  const Graph graph = graphs(o)(o.plan.batch);
+  const Graph graph = graphs(o)(o.micro_batch());
   for (const ValueId in : without_samples(graph)) {
     const auto it = given.find(graph[in].name);
     if (it == given.end())

@@ -1,6 +1,7 @@
 // What of the options is as labels and images of the data are; and whether the data fits the model.
 #include <algorithm>
 
+#include "planner/check_options.h"
 #include "planner/loss/losses.h"
 #include "trainer/feed/buckets.h"
 #include "trainer/feed/decodable.h"
@@ -22,6 +23,12 @@ std::string ModelTemplate::fit_labels(ModelOptions& o, const Dataset& data) cons
   const bool one = losses.size() == 1;
   std::vector<CompileOptions> forms = options_of_losses(o.plan);
   const auto add = [&](const std::string& more) { assumed += concat(assumed.empty() || more.empty() ? "" : "; ", more); };
+  const auto fitted = [&](CompileOptions& form, const TensorType& sample) {
+    CompileOptions part = of_micro_batch(form);
+    std::string text = tandem::fit_labels(graphs(o), part, sample);
+    form.loss = std::move(part.loss);
+    return text;
+  };
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (data.follows_request()) {
       add(o.plan.mode == PlanMode::training ? "" : losses[i].assumed);  // a plan for training says it itself
@@ -36,7 +43,7 @@ std::string ModelTemplate::fit_labels(ModelOptions& o, const Dataset& data) cons
     if (field == fields.end())
       form.loss.dense_labels = form.loss.dense_labels || (losses[i].sample && is_float(losses[i].sample->dtype));
     else
-      add(tandem::fit_labels(graphs(o), form, field->sample));
+      add(fitted(form, field->sample));
     if (!one) o.plan.loss.label_forms[losses[i].output] = {form.loss.dense_labels, form.loss.class_axis, form.loss.label_length};
   }
   return assumed;
@@ -45,7 +52,7 @@ std::string ModelTemplate::fit_labels(ModelOptions& o, const Dataset& data) cons
 std::string ModelTemplate::check_data(const Dataset& data, const ModelOptions& o, const Preprocess& preprocess) const {
   check_image_files(data, preprocess);
   const auto targets = [&](std::size_t bucket) {
-    return targets_of(graphs(o, bucket)(o.plan.batch), unweighted(losses_for(o, bucket), data), o.plan);
+    return targets_of(graphs(o, bucket)(o.micro_batch()), unweighted(losses_for(o, bucket), data), o.plan);
   };
   Feed feed(data, targets(0), preprocess, o.seed);
   feed.check_values(o.plan.loss.name);
@@ -62,7 +69,7 @@ void ModelTemplate::fit_inputs(ModelOptions& o, const Dataset& data, const Prepr
   o.plan.given_bytes.clear();
   const bool some = std::ranges::any_of(data.fields(), [](const Field& f) { return f.encoded || f.sample.dtype == DType::uint8; });
   if (!some || bucket_count(o) > 1) return;  // no graph is made for nothing
-  Feed feed(data, targets_of(graphs(o)(o.plan.batch), unweighted(losses_if_any(o), data), o.plan), preprocess, o.seed);
+  Feed feed(data, targets_of(graphs(o)(o.micro_batch()), unweighted(losses_if_any(o), data), o.plan), preprocess, o.seed);
   // by the model's axes
   const auto placed = [&](const std::string& name) { return o.plan.placement && o.plan.placement->values.contains(name); };
   for (std::size_t t = 0; t < feed.targets().size(); ++t)

@@ -73,7 +73,7 @@ ImportOptions import_options(const ModelOptions& o, std::int64_t batch, bool tra
                        .max_loop_iterations = o.max_loop_iterations,
                        .unbiased_variance = o.unbiased_variance,
                        .batch_axes = o.batch_axes,
-                       .one_sample = o.plan.batch == 1};  // a run's last batch of one is no other reading of the file
+                       .one_sample = o.micro_batch() == 1};  // a run's last batch of one is no other reading of the file
   import.constants.insert(o.data_constants.begin(), o.data_constants.end());
   return import;
 }

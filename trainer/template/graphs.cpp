@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "importer/batch/samples_first.h"
 #include "importer/build/drop_unread.h"
+#include "planner/check_options.h"
 #include "planner/loss/loss_value.h"
 #include "planner/loss/losses.h"
 #include "trainer/template/forms.h"
@@ -183,7 +184,7 @@ Losses ModelTemplate::losses_if_any(const ModelOptions& o, std::size_t bucket) c
 Losses ModelTemplate::losses_for(const ModelOptions& o, std::size_t bucket) const {
   for (const CompileOptions& one : options_of_losses(o.plan)) {
     if (one.loss.on.empty() || !parse_loss(one.loss.name)[0].file.empty()) continue;
-    const Graph graph = graphs(o, bucket)(std::max<std::int64_t>(1, o.plan.batch));
+    const Graph graph = graphs(o, bucket)(std::max<std::int64_t>(1, o.micro_batch()));
     std::vector<std::string> names;
     const bool own = parse_loss(one.loss.name)[0].loss == "output";  // may be a number of the whole batch
     for (const Value& v : graph.values)
@@ -196,7 +197,7 @@ Losses ModelTemplate::losses_for(const ModelOptions& o, std::size_t bucket) cons
     for (const ValueId out : graph.outputs) outputs.push_back(graph[out].name);
     fail(ExitCode::usage, of, " (its outputs: ", list_some(outputs), ")");
   }
-  return tandem::losses_of(graphs_with_losses(in_bucket(o, bucket)), o.plan);
+  return tandem::losses_of(graphs_with_losses(in_bucket(o, bucket)), of_micro_batch(o.plan));
 }
 
 void ModelTemplate::check_buckets(const ModelOptions& o) const {
@@ -210,7 +211,7 @@ void ModelTemplate::check_buckets(const ModelOptions& o) const {
   }
   std::map<std::string, Shape> whole;
   for (std::size_t bucket = 0; bucket < bucket_count(o) && bucket_count(o) > 1; ++bucket)
-    for (const Graph graph = graphs(o, bucket)(o.plan.batch); const Value& v : graph.values) {
+    for (const Graph graph = graphs(o, bucket)(o.micro_batch()); const Value& v : graph.values) {
       if (v.kind != ValueKind::parameter) continue;
       const auto [it, added] = whole.emplace(v.name, v.type.shape);
       const auto& [dim, sizes] = *o.buckets.begin();

@@ -1,5 +1,6 @@
 // What a model is compiled for, beside the plan's own options.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -15,6 +16,10 @@ namespace tandem {
 
 struct ModelOptions {
   CompileOptions plan;                       // mode, batch, devices, loss, optimizer, ...
+  // Samples that a graph of the model has: those of a micro-batch, which only training has.
+  std::int64_t micro_batch() const {
+    return plan.mode == PlanMode::inference ? plan.batch : plan.batch / std::max<std::int64_t>(1, plan.parallel.micro_batches);
+  }
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions other than the batch
   // Dimensions of which each training batch takes the smallest size that holds its longest sample: their sizes, rising, as many of
   // each. A plan is made for every one. All else goes by the largest, as `dims` would give it.

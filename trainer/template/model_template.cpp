@@ -35,7 +35,7 @@ Plan ModelTemplate::make_plan(const ModelOptions& o, Backends backends) const {
 }
 
 std::string ModelTemplate::training_graph(const ModelOptions& o) const {
-  if (o.plan.mode == PlanMode::inference) return onnx_of(graphs(o)(o.plan.batch));
+  if (o.plan.mode == PlanMode::inference) return onnx_of(graphs(o)(o.micro_batch()));
   return onnx_of(tandem::training_graph(graphs(o), plan_options(o)));
 }
 
@@ -62,8 +62,11 @@ CompileOptions ModelTemplate::plan_options(const ModelOptions& o, const PlanKey&
   CompileOptions plan = plan_options(o);
   plan.mode = key.mode;
   plan.batch = key.batch;
-  if (std::int64_t& parts = plan.parallel.micro_batches; parts > 1)  // none is larger than those of the first plan
-    parts = micro_batches_of(key.batch, std::max<std::int64_t>(1, o.plan.batch / parts));
+  if (key.mode == PlanMode::training && o.plan.parallel.micro_batches > 1) {  // none is larger than those of the first plan
+    const MicroBatches parts = micro_batches_of(key.batch, o.micro_batch());
+    plan.batch = parts.batch();
+    plan.parallel.micro_batches = parts.count;
+  }
   if (!key.bytes) plan.given_bytes.clear();
   return plan;
 }

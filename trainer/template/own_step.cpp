@@ -76,7 +76,7 @@ void ModelTemplate::take_optimizer(const TrainingStep& step, ModelOptions& optio
   o.steps_before = anew ? 0 : step.steps_before;
   if (!anew) options.states = step.states;
   options.own_step = true;
-  const Graph graph = graphs(options)(options.plan.batch);
+  const Graph graph = graphs(options)(options.micro_batch());
   for (const ValueId v : trainable_parameters(graph))
     if (std::ranges::none_of(step.trained, [&](const auto& t) { return t.weight == graph[v].name; }))
       options.plan.trained.freeze.push_back(graph[v].name);

@@ -83,7 +83,7 @@ std::vector<std::string> ModelTemplate::fit_placement(ModelOptions& o, const std
                              option("place"), " says where values lie"));
     } else if (const DeviceConfiguration* const c = chosen(all, configuration, devices, notes)) {
       o.plan.configuration = *c;
-      move_batch_axes(*o.plan.configuration, file().input_forms(import_options(o, o.plan.batch, false)), true);
+      move_batch_axes(*o.plan.configuration, file().input_forms(import_options(o, o.micro_batch(), false)), true);
       notes.push_back(concat("values lie as the model's device configuration '", c->name, "' says (", option("configuration"),
                              " none leaves it aside)"));
       return notes;
@@ -110,7 +110,7 @@ DeviceConfiguration ModelTemplate::configuration_of(const Plan& plan, const Mode
   if (o.plan.parallel.weights_on >= 0)
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("weights_on"));
   DeviceConfiguration c = tandem::configuration_of(plan, o.plan.configuration ? o.plan.configuration->name : "tandem");
-  move_batch_axes(c, file().input_forms(import_options(o, o.plan.batch, false)), false);
+  move_batch_axes(c, file().input_forms(import_options(o, o.micro_batch(), false)), false);
   return c;
 }
 

@@ -19,8 +19,7 @@ struct Tensor {
 template <class T>
 class ClipScalars final : public Kernel {
  public:
-  ClipScalars(std::vector<Tensor> tensors, bool accumulate, double limit, int threads)
-      : tensors_(std::move(tensors)), accumulate_(accumulate), limit_(limit) {
+  ClipScalars(std::vector<Tensor> tensors, double limit, int threads) : tensors_(std::move(tensors)), limit_(limit) {
     std::int64_t total = 0;
     for (const Tensor& t : tensors_) total += t.size;
     parts_ = threads_for(total, threads);
@@ -29,26 +28,22 @@ class ClipScalars final : public Kernel {
     scalars_ = reinterpret_cast<const StepScalars*>(inputs[0]);
     now_ = reinterpret_cast<StepScalars*>(outputs[0]);
     pieces_.clear();
-    const std::size_t stride = accumulate_ ? 2 : 1;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const auto [size, narrow] = tensors_[t];
       const std::int64_t element = narrow ? sizeof(std::uint16_t) : sizeof(T);
-      const T* const sum = accumulate_ ? reinterpret_cast<const T*>(inputs[2 + t * stride]) : nullptr;
-      for (std::int64_t i = 0; i < size; i += piece)
-        pieces_.push_back({inputs[1 + t * stride] + i * element, narrow, sum ? sum + i : nullptr, std::min(piece, size - i)});
+      for (std::int64_t i = 0; i < size; i += piece) pieces_.push_back({inputs[1 + t] + i * element, narrow, std::min(piece, size - i)});
     }
     sums_.assign(pieces_.size(), 0);
   }
   void run(StreamHandle) override {
     const StepScalars& s = *scalars_;
     *now_ = s;
-    if (s.hold != 0) return;
     const auto squares = vector_table().of<T>().updates->squares;
     parallel(parts_, [&](int k) {
       const Range r = part_of(static_cast<std::int64_t>(pieces_.size()), k, parts_);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
         const Piece& p = pieces_[static_cast<std::size_t>(i)];
-        sums_[static_cast<std::size_t>(i)] = squares(s.fresh == 0 ? p.sum : nullptr, p.g, p.narrow, 1, p.n);
+        sums_[static_cast<std::size_t>(i)] = squares(p.g, p.narrow, p.n);
       }
     });
     double sum = 0;
@@ -61,11 +56,9 @@ class ClipScalars final : public Kernel {
   struct Piece {
     const std::byte* g;
     bool narrow;
-    const T* sum;  // of the step's batches before, null where every batch is a step
     std::int64_t n;
   };
   std::vector<Tensor> tensors_;
-  bool accumulate_;
   double limit_;
   int parts_ = 1;
   const StepScalars* scalars_ = nullptr;
@@ -85,21 +78,18 @@ Descriptions describe_clip_scalars(const KernelRequest& request) {
   // gradients of float32 may be bfloat16
   const DType dtype = request.inputs[1].dtype == DType::bfloat16 ? DType::float32 : request.inputs[1].dtype;
   if (dtype != DType::float32 && dtype != DType::float64) return {};
-  const std::size_t stride = numbers.accumulate ? 2 : 1;
   std::vector<Tensor> tensors;
   for (std::size_t k = 1; k < d.inputs.size(); ++k) {
     Operand& o = d.inputs[k];
-    const bool first = (k - 1) % stride == 0;
-    const bool narrow = first && dtype == DType::float32 && o.dtype == DType::bfloat16;
+    const bool narrow = dtype == DType::float32 && o.dtype == DType::bfloat16;
     if ((o.dtype != dtype && !narrow) || o.layout.opaque()) return {};
-    if (first) o.layout = layout_or_row_major(!o.layout.any() || stride == 1 ? o : request.inputs[k + 1]);
-    else o.layout = d.inputs[k - 1].layout;
-    if (first) tensors.push_back({physical_elements(o.shape, o.layout), narrow});
+    o.layout = layout_or_row_major(o);
+    tensors.push_back({physical_elements(o.shape, o.layout), narrow});
   }
   const int threads = std::max(1, request.options.threads);
   visit_float(dtype, [&]<class T>() {
-    d.make = [=, accumulate = numbers.accumulate, limit = numbers.clip_norm]() -> std::unique_ptr<Kernel> {
-      return std::make_unique<ClipScalars<T>>(tensors, accumulate, limit, threads);
+    d.make = [=, limit = numbers.clip_norm]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<ClipScalars<T>>(tensors, limit, threads);
     };
   });
   return {d};

@@ -102,10 +102,6 @@ Descriptions describe_loss_scale_update(const KernelRequest& request) {
   d.in_place = {{0, 0}};
   d.make = make_kernel([interval = static_cast<float>(request.attributes->integer("interval"))](const Memory& m) {
     LossScaleState state = *m.in<LossScaleState>(0);
-    if (m.in<StepScalars>(2)->hold != 0) {
-      *m.out<LossScaleState>(0) = state;
-      return;
-    }
     state.good += 1;
     if (*m.in<float>(1) == 0) {
       state.exponent -= 1;

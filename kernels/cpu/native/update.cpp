@@ -77,17 +77,10 @@ class UpdateKernel final : public Kernel {
                          .state = {},
                          .n = std::min(piece, size - i)},
                 .tensor = t};
-        p.gradient = p.part.g;
-        p.narrow = narrow;
         std::size_t k = 1;
         for (const UpdateState& s : numbers_.own) p.part.state[s.slot] = kept(k++) + i;
-        if (numbers_.accumulate) p.sum = kept(k++) + i;
         if (numbers_.average) p.average = kept(k++) + i;
         if (numbers_.copies) p.part.copy = reinterpret_cast<std::uint16_t*>(outputs[t * out + k]) + i;
-        if (p.sum) {
-          p.part.g = p.sum;
-          p.part.narrow = false;
-        }
         pieces_.push_back(p);
       }
     }
@@ -98,13 +91,11 @@ class UpdateKernel final : public Kernel {
   void run(StreamHandle) override {
     for (const Moved& c : moved_) std::memcpy(c.to, c.from, static_cast<std::size_t>(c.bytes));
     const StepScalars& s = *scalars_;
-    if (numbers_.accumulate)
-      each([&](Piece& p, double*) { functions_.accumulate(p.sum, p.gradient, p.narrow, p.part.n, 1, s.fresh != 0); });
-    if ((s.hold != 0 || s.skip != 0) && !numbers_.always) return;
+    if (s.skip != 0) return;
     const auto kind = static_cast<std::size_t>(numbers_.kind);
     std::fill(factors_.begin(), factors_.end(), factors_of(numbers_, s));
     if (numbers_.clip_norm > 0) {
-      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(nullptr, p.part.g, p.part.narrow, 1, p.part.n); });
+      each([&](Piece& p, double* sums) { sums[0] = functions_.squares(p.part.g, p.part.narrow, p.part.n); });
       by_tensor([&](std::size_t t, const double* sums) {
         const double norm = std::sqrt(sums[0]) * factors_[t].unscale;
         factors_[t].unscale *= std::min(1.0, numbers_.clip_norm / (norm + 1e-6));
@@ -123,9 +114,7 @@ class UpdateKernel final : public Kernel {
  private:
   struct Piece {
     vector::Updated<T> part;
-    const void* gradient = nullptr;  // of this batch; that of the step is in `part`
-    bool narrow = false;             // it is bfloat16
-    T *sum = nullptr, *average = nullptr;
+    T* average = nullptr;
     std::size_t tensor = 0;
   };
   struct Moved {  // a state that the plan does not keep in place

@@ -83,15 +83,12 @@ struct LossScaleUpdateBody {
   const float* finite;
   LossScaleState* now;
   float interval;
-  const StepScalars* scalars;
 
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread&) const {
     LossScaleState s = *state;
     s.good += 1;
-    if (scalars->hold != 0) {
-      s = *state;
-    } else if (*finite == 0) {
+    if (*finite == 0) {
       s.exponent -= 1;
       s.skipped += 1;
       s.good = 0;

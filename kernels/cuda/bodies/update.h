@@ -8,7 +8,7 @@ namespace tandem::cuda {
 // What the node's attributes say (graph/updates.h).
 struct UpdateRule {
   UpdateKind kind = UpdateKind::sgd;
-  bool nesterov = false, decoupled = false, always = false;
+  bool nesterov = false, decoupled = false;
   double rate = 1, from = 0, weight_decay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   double rate_decay = 0, trust = 0, bound = 0;  // bound 0: none
 };
@@ -20,8 +20,8 @@ struct UpdateTensor {
   const void* g;  // of type T, or of 16 bits
   const T* w;
   T* new_w;
-  const T *state[slots_of_update], *sum, *average;  // null where there is none
-  T *new_state[slots_of_update], *new_sum, *new_average;
+  const T *state[slots_of_update], *average;  // null where there is none
+  T *new_state[slots_of_update], *new_average;
   void* copy;  // of w in 16 bits, null where there is none
   std::int64_t elements;
   bool narrow_gradient, packs;
@@ -35,7 +35,7 @@ struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
   const StepScalars* scalars;
   const double* factors;  // by tensor, two: of its rate and of its gradient; null: all 1
 
-  TANDEM_DEVICE bool stays() const { return (scalars->skip != 0 || scalars->hold != 0) && !rule.always; }
+  TANDEM_DEVICE bool stays() const { return scalars->skip != 0; }
   template <int width>
   TANDEM_DEVICE Pack<T, width> given(int k, std::int64_t i) const {
     Pack<T, width> g;
@@ -48,7 +48,7 @@ struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
   // The step's gradient, of the loss, cut.
   template <int width>
   TANDEM_DEVICE Pack<T, width> gradient(int k, std::int64_t i) const {
-    Pack<T, width> pack = tensors[k].new_sum ? read_at<width>(tensors[k].new_sum, i) : given<width>(k, i);
+    Pack<T, width> pack = given<width>(k, i);
     const T share = static_cast<T>(scalars->clip) / static_cast<T>(scalars->loss_scale),
             factor = factors ? static_cast<T>(factors[2 * k + 1]) : T(1);
     const T bound = static_cast<T>(rule.bound);
@@ -68,28 +68,6 @@ struct UpdateTable : TensorTable<UpdateTensor<T>, 4096> {
   TANDEM_DEVICE T lamb(T w, T m, T v) const {
     return m / static_cast<T>(scalars->correction1) / (sqrt(v / static_cast<T>(scalars->correction2)) + static_cast<T>(rule.epsilon)) +
            static_cast<T>(rule.weight_decay) * w;
-  }
-};
-
-// sum = fresh ? g : sum + g
-template <class T>
-struct AccumulateBody {
-  static constexpr int threads = 256;
-  static constexpr bool cooperative = false;
-  UpdateTable<T> table;
-
-  template <class Thread>
-  TANDEM_DEVICE void operator()(const Thread& t) const {
-    const auto p = table.piece(t);
-    const UpdateTensor<T>& a = table.tensors[p.tensor];
-    const bool fresh = table.scalars->fresh != 0;
-    table.template each<full_pack<T>, threads>(t, p, [&](auto width, std::int64_t i) {
-      const Pack<T, width> g = table.template given<width>(p.tensor, i);
-      Pack<T, width> sum{};
-      if (!fresh) sum = read_at<width>(a.sum, i);
-      for (int k = 0; k < width; ++k) sum.v[k] += g.v[k];
-      write_at(a.new_sum, i, sum);
-    });
   }
 };
 
@@ -289,17 +267,15 @@ struct UpdateBody {
   }
 };
 
-// part[first_part + block]: sum of squares of the block's piece of one gradient, or of what it and the sum of those before come to.
+// part[first_part + block]: sum of squares of the block's piece of one gradient.
 struct SquaresBody {
   static constexpr int threads = 256;
   static constexpr bool cooperative = true;
   struct Tensor {
     const void* g;
-    const float* sum;
     std::int64_t elements;
     bool narrow, packs;  // narrow: g has 16 bits
   };
-  const StepScalars* scalars;
   Narrow type;
   TensorTable<Tensor, 8192> table;
   double* part;
@@ -308,17 +284,15 @@ struct SquaresBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const auto p = table.piece(t);
     const Tensor& a = table.tensors[p.tensor];
-    const bool added = a.sum && scalars->fresh == 0;
     double squares = 0;
     table.each<4, threads>(t, p, [&](auto width, std::int64_t i) {
-      Pack<float, width> g, sum{};
+      Pack<float, width> g;
       if (a.narrow)
         load_narrow(type, a.g, i, g);
       else
         g = read_at<width>(static_cast<const float*>(a.g), i);
-      if (added) sum = read_at<width>(a.sum, i);
       for (int k = 0; k < width; ++k) {
-        const double x = static_cast<double>(added ? sum.v[k] + g.v[k] : g.v[k]);
+        const double x = static_cast<double>(g.v[k]);
         squares += x * x;
       }
     });
@@ -345,7 +319,7 @@ struct ClipScalarsBody {
     if (t.thread() != 0) return;
     StepScalars s = *scalars;
     const double norm = sqrt(squares) / static_cast<double>(s.loss_scale), most = limit / (norm + 1e-6);
-    if (s.hold == 0 && most < 1) s.clip = static_cast<float>(most);  // false for what is not finite: such a step is skipped
+    if (most < 1) s.clip = static_cast<float>(most);  // false for what is not finite: such a step is skipped
     *now = s;
   }
 };

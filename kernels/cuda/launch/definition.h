@@ -3,7 +3,9 @@
 #include "kernels/cuda/bodies/thread.h"
 #include "kernels/cuda/launch/launch.h"
 
-#if !defined(__CUDACC__)
+#if defined(TANDEM_NO_LAUNCH)
+#include "base/error.h"
+#elif !defined(__CUDACC__)
 #include "kernels/cuda/emulation/launch.h"
 #endif
 
@@ -21,6 +23,11 @@ void launch(const Body& body, std::int64_t blocks, void* stream) {
   if (blocks == 0) return;
   run_body<Body><<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(stream)>>>(body);
   if (const cudaError_t status = cudaPeekAtLastError(); status != cudaSuccess) launch_failed(status);
+}
+#elif defined(TANDEM_NO_LAUNCH)
+template <class Body>
+void launch(const Body&, std::int64_t, void*) {
+  fail(ExitCode::device, "a kernel of a device that is only described cannot run");
 }
 #else
 template <class Body>

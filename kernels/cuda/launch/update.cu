@@ -3,7 +3,6 @@
 
 namespace tandem::cuda {
 #define UPDATE_BODIES(T)                                                \
-  template void launch(const AccumulateBody<T>&, std::int64_t, void*);  \
   template void launch(const MeasureBody<T>&, std::int64_t, void*);     \
   template void launch(const TrustBody<T>&, std::int64_t, void*);       \
   template void launch(const UpdateBody<T>&, std::int64_t, void*);

@@ -1,7 +1,7 @@
 // Writes the source of a fused elementwise kernel, an instruction a line.
 #include <bit>
 
-#include "kernels/cuda/elementwise_operators_text.h"
+#include "kernels/cuda/bodies/elementwise_operators_text.h"
 #include "kernels/cuda/native/elementwise.h"
 
 namespace tandem::cuda {

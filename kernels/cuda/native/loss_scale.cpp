@@ -86,7 +86,7 @@ Descriptions describe_loss_scale_update(const KernelRequest& request, Libraries*
   KernelDescription d = plain(request, "native.loss_scale_update");
   d.in_place = {{0, 0}};
   d.make = launches([interval = static_cast<float>(request.attributes->integer("interval"))](const Buffers& b) -> Launches {
-    const LossScaleUpdateBody body{b.in<LossScaleState>(0), b.in<float>(1), b.out<LossScaleState>(0), interval, b.in<StepScalars>(2)};
+    const LossScaleUpdateBody body{b.in<LossScaleState>(0), b.in<float>(1), b.out<LossScaleState>(0), interval};
     return [body](void* stream) { launch(body, 1, stream); };
   });
   return {d};

@@ -14,7 +14,6 @@ UpdateRule rule_of(const UpdateNumbers& n) {
   return {.kind = n.kind,
           .nesterov = n.nesterov,
           .decoupled = n.decoupled,
-          .always = n.always,
           .rate = n.rate,
           .from = n.from,
           .weight_decay = n.weight_decay,
@@ -70,7 +69,6 @@ UpdateTensor<T> tensor_at(const Buffers& b, const UpdateNumbers& n, const Update
     ++k;
   };
   for (const UpdateState& s : n.own) state(a.state[s.slot], a.new_state[s.slot]);
-  if (n.accumulate) state(a.sum, a.new_sum);
   if (n.average) state(a.average, a.new_average);
   return a;
 }
@@ -94,7 +92,6 @@ Launches update_launches(const Buffers& b, const UpdateNumbers& numbers, const s
       UpdateBody<T> body = update;
       UpdateTable<T>& table = body.table;
       double* const parts = factors + 2 * table.count;
-      if (numbers.accumulate) launch(AccumulateBody<T>{table}, blocks, stream);
       for (const Measured what : measured(numbers)) {
         launch(MeasureBody<T>{table, what, parts}, blocks, stream);
         TrustBody<T> trust{.rule = table.rule,
@@ -163,10 +160,9 @@ Descriptions describe_update(const KernelRequest& request, Libraries*) {
   return {d};
 }
 
-// In whatever layouts the gradients lie, in float32 or one type of 16 bits; sums of gradients in float32.
+// In whatever layouts the gradients lie, in float32 or one type of 16 bits.
 Descriptions describe_clip_scalars(const KernelRequest& request, Libraries*) {
   const UpdateNumbers numbers = update_numbers(UpdateKind::sgd, *request.attributes);
-  const std::size_t stride = numbers.accumulate ? 2 : 1;
   KernelDescription d;
   d.kernel = "native.clip_scalars";
   d.inputs = request.inputs;
@@ -175,16 +171,11 @@ Descriptions describe_clip_scalars(const KernelRequest& request, Libraries*) {
   d.efficiency = 0.8;
   DType narrow = DType::undefined;
   std::vector<UpdatedTensor> tensors;
-  for (std::size_t k = 1; k < d.inputs.size(); k += stride) {
+  for (std::size_t k = 1; k < d.inputs.size(); ++k) {
     Operand& g = d.inputs[k];
     if (is_16_bit(g.dtype) && narrow == DType::undefined) narrow = g.dtype;
     if ((g.dtype != DType::float32 && g.dtype != narrow) || g.layout.opaque()) return {};
-    if (g.layout.any() && stride == 2) g.layout = d.inputs[k + 1].layout;
     if (g.layout.any()) g.layout = Layout::row_major(g.shape.rank());
-    if (stride == 2) {
-      if (d.inputs[k + 1].dtype != DType::float32) return {};
-      d.inputs[k + 1].layout = g.layout;
-    }
     tensors.push_back({physical_elements(g.shape, g.layout), g.dtype != DType::float32});
     d.workspace += pieces_of<decltype(SquaresBody::table)>(tensors.back().elements) * static_cast<std::int64_t>(sizeof(double));
   }
@@ -192,12 +183,11 @@ Descriptions describe_clip_scalars(const KernelRequest& request, Libraries*) {
     double* const part = reinterpret_cast<double*>(b.workspace);
     std::vector<SquaresBody::Tensor> list;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      const void* const g = b.inputs[1 + t * stride];
-      const float* const sum = stride == 2 ? b.in<float>(2 + t * stride) : nullptr;
-      list.push_back({g, sum, tensors[t].elements, tensors[t].narrow_gradient, in_packs({g, sum})});
+      const void* const g = b.inputs[1 + t];
+      list.push_back({g, tensors[t].elements, tensors[t].narrow_gradient, in_packs({g})});
     }
     auto all = tables_of<&SquaresBody::table>(std::span<const SquaresBody::Tensor>(list), [&] {
-      return SquaresBody{b.in<StepScalars>(0), narrow_of(narrow), {}, nullptr};
+      return SquaresBody{narrow_of(narrow), {}, nullptr};
     });
     std::int64_t parts = 0;
     for (auto& [body, blocks] : all) {

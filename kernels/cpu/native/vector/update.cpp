@@ -323,30 +323,15 @@ void assign(const Updated<T>& a, const UpdateFactors& u) {
 }
 
 template <class T>
-void accumulate(T* sum, const void* gradient, bool narrow, int64_t n, double share, bool fresh) {
-  const T of = static_cast<T>(share);
-  with_gradient<T>(gradient, narrow, [&](const auto& g) {
-    if (fresh)
-      each(n, [=](int64_t i) { sum[i] = of * g(i); });
-    else
-      each(n, [=](int64_t i) { sum[i] += of * g(i); });
-  });
-}
-
-template <class T>
 void average(T* average, const T* w, int64_t n, double share) {
   const T of = static_cast<T>(share);
   each(n, [=](int64_t i) { average[i] += of * (w[i] - average[i]); });
 }
 
-// Of g, or of sum + share·g where there is a sum.
 template <class T>
-double squares(const T* sum, const void* gradient, bool narrow, double share, int64_t n) {
-  const T of = static_cast<T>(share);
+double squares(const void* gradient, bool narrow, int64_t n) {
   double all = 0;
-  with_gradient<T>(gradient, narrow, [&](const auto& g) {
-    all = sum ? sum_of_squares<T>(n, [=](int64_t i) { return sum[i] + of * g(i); }) : sum_of_squares<T>(n, g);
-  });
+  with_gradient<T>(gradient, narrow, [&](const auto& g) { all = sum_of_squares<T>(n, g); });
   return all;
 }
 
@@ -357,7 +342,7 @@ const Updates<T>& updates() {
   static constexpr Updates<T> all = {
       {sgd<T>, rmsprop<T>, adam<T>, nadam<T>, radam<T>, adagrad<T>, adadelta<T>, adamax<T>, lion<T>, lamb<T>, lars<T>, assign<T>},
       {nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, measure_lamb<T>, measure_lars<T>, nullptr},
-      accumulate<T>, average<T>, squares<T>};
+      average<T>, squares<T>};
   return all;
 }
 template const Updates<float>& updates<float>();

@@ -52,10 +52,8 @@ struct Updates {
   void (*apply[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors);  // by UpdateKind
   // Where the rate goes by norms: adds those of the weight and of the step to sums, squared; may move the states on. Else null.
   void (*measure[kinds_of_update])(const Updated<T>& part, const UpdateFactors& factors, double* sums);
-  void (*accumulate)(T* sum, const void* g, bool narrow, std::int64_t n, double share, bool fresh);
   void (*average)(T* average, const T* w, std::int64_t n, double share);
-  // Σ (sum + share·g)²; of g alone where sum is null
-  double (*squares)(const T* sum, const void* g, bool narrow, double share, std::int64_t n);
+  double (*squares)(const void* g, bool narrow, std::int64_t n);  // Σ g²
 };
 
 struct PhiloxState {

@@ -1,0 +1,142 @@
+// Plans and estimates for devices that are not here.
+#include <cstdlib>
+
+#include "tests/cli/run_tandem.h"
+#include "tests/trainer/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+class Described : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string folder = std::filesystem::path(TANDEM_PROGRAM).parent_path();
+    setenv("TANDEM_BACKEND_PATH", folder.c_str(), 1);
+  }
+  void TearDown() override { unsetenv("TANDEM_BACKEND_PATH"); }
+
+  Outcome run(const std::string& line) const { return run_tandem(words(line, folder_.text())); }
+  Json json(const std::string& line) const {
+    const Outcome o = run(line);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out);
+  }
+  const TemporaryFolder folder_;
+};
+
+double seconds(const Json& row) { return row.at("seconds").number(); }
+
+TEST_F(Described, APlanSaysOnceThatItsKernelsAreAssumed) {
+  const Outcome o = run("plan MODELS/lenet.onnx --devices h100:0-7 --batch-size 64 --precision bf16");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("h100:0-7"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("NVIDIA H100 SXM 80GB"), std::string::npos);
+  EXPECT_NE(o.out.find("assumed."), std::string::npos);
+  EXPECT_EQ(o.out.find("native."), std::string::npos);
+  const std::size_t note = o.err.find("note: devices h100 are described, not here");
+  ASSERT_NE(note, std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("are described", note + 40), std::string::npos) << "once: " << o.err;
+}
+
+TEST_F(Described, EveryModelHasAPlanForEveryDevice) {
+  for (const char* const device : {"t4", "titan-black", "mi300x"})
+    for (const char* const model : {"mlp", "lenet", "mini_googlenet", "mobilenetv2", "resnet18"}) {
+      const Outcome o = run(concat("plan MODELS/", model, ".onnx --devices ", device, ":0-1 --batch-size 8 --format json"));
+      EXPECT_EQ(o.code, 0) << device << ' ' << model << o.err;
+    }
+}
+
+TEST_F(Described, APlanFileIsWrittenAndChecked) {
+  ASSERT_EQ(run("plan MODELS/lenet.onnx --devices a100-40:0-1 --format plan --output TMP/l.plan").code, 0);
+  const Outcome o = run("plan --check TMP/l.plan");
+  EXPECT_EQ(o.code, 0) << o.err;
+}
+
+TEST_F(Described, RowsScaleAndAFasterLinkIsNeverSlower) {
+  const Json rows = json("plan MODELS/resnet18.onnx --devices v100-16 --batch-size 32 --what-if devices=1..16,link=1|100,price=3 --json");
+  ASSERT_EQ(rows.array().size(), 10u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    const Json &slow = rows.array()[i], &fast = rows.array()[i + 5];
+    EXPECT_EQ(slow.at("devices").integer(), 1 << i);
+    EXPECT_EQ(slow.at("batch").integer(), 32 << i) << "each device keeps its samples";
+    EXPECT_LE(seconds(fast), seconds(slow));
+    EXPECT_LE(slow.at("efficiency").number(), 1.0 + 1e-9);
+    EXPECT_NEAR(slow.at("cost").number(), 1e6 / slow.at("samples_per_second").number() * slow.at("devices").number() * 3 / 3600, 1e-6);
+    const Json& bounds = slow.at("bounds");
+    double sum = 0;
+    for (const auto& [name, part] : bounds.object()) sum += part.number();
+    EXPECT_NEAR(sum, seconds(slow), 1e-9);
+  }
+  EXPECT_LT(seconds(rows.array()[9]), seconds(rows.array()[4])) << "two machines, by links a hundred times as fast";
+}
+
+TEST_F(Described, ABatchForAllIsSharedAndOneOfEachGrows) {
+  const Json shared = json("plan MODELS/mlp.onnx --devices h100 --what-if devices=1..4,batch=64 --json");
+  EXPECT_EQ(shared.array()[2].at("batch").integer(), 64);
+  const Json each = json("plan MODELS/mlp.onnx --devices h100 --what-if devices=1..4,batch=64/device --json");
+  EXPECT_EQ(each.array()[2].at("batch").integer(), 256);
+}
+
+TEST_F(Described, WhatDoesNotFitSaysByHowMuchAndWhatWouldHelp) {
+  const Outcome o = run("plan MODELS/resnet18.onnx --devices titan-black --what-if batch=8|512");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("no plan"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("the largest batch that fits is"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("--micro-batches"), std::string::npos) << o.out;
+}
+
+TEST_F(Described, AClusterFileDescribesDevices) {
+  folder_.write("c.json", R"({"devices": [{"name": "mine", "product": "My board", "memory_gib": 8, "memory_gbs": 500,
+    "tflops": {"fp32": 10}, "links": [{"link": "bus", "devices": 2, "gbs": 10}, {"link": "lan", "gbs": 1}]}]})");
+  const Json plan = json("plan MODELS/lenet.onnx --devices mine:0-3 --cluster TMP/c.json --format json");
+  EXPECT_NE(plan.dump().find("My board"), std::string::npos);
+  folder_.write("bad.json", R"({"devices": [{"name": "mine", "memory_gib": 0, "memory_gbs": 500, "tflops": {"fp32": 10}}]})");
+  const Outcome o = run("plan MODELS/lenet.onnx --devices mine --cluster TMP/bad.json");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_NE(o.err.find("bad.json, device 0 'mine': memory_gib is 0, expected a number above 0"), std::string::npos) << o.err;
+}
+
+TEST_F(Described, AChartIsWritten) {
+  for (const char* const ending : {"svg", "png"}) {
+    ASSERT_EQ(run(concat("plan MODELS/mlp.onnx --devices l4 --what-if devices=1..8 --output TMP/c.", ending)).code, 0);
+    EXPECT_GT(std::filesystem::file_size(folder_ / concat("c.", ending)), 1000u);
+  }
+}
+
+TEST_F(Described, KnownDevicesArePrintedAsAClusterFileTakesThem) {
+  const Outcome o = run("devices --known --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  folder_.write("k.json", o.out);
+  EXPECT_EQ(run("plan MODELS/mlp.onnx --devices h200 --cluster TMP/k.json --format summary").code, 0);
+}
+
+TEST_F(Described, NonsenseIsNamed) {
+  struct Row {
+    std::string line;
+    int code;
+    std::string wanted;
+  };
+  for (const Row& row : {
+           Row{"plan MODELS/mlp.onnx --devices a100-4", 5, "device a100-4:0: there is no such backend, nor a description of such a device, did you mean 'a100-40'?"},
+           Row{"plan MODELS/mlp.onnx --devices v100-16 --precision bf16", 5, "NVIDIA V100 SXM2 16GB has no products in bf16: it has fp32, fp16"},
+           Row{"train MODELS/mlp.onnx --data random --devices h100 --output TMP/o.onnx", 5, "h100 stands for a device that is described"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if device=2", 2, "what-if: unknown 'device', did you mean 'devices'?"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if devices=0", 2, "devices=0, expected N or N..M from 1 to 1024"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if devices=4..2", 2, "devices=4..2"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if batch=0", 2, "batch=0, expected a number above 0"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if precision=bf17", 2, "precision=bf17, did you mean 'bf16'?"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if link", 2, "'link', expected KEY=VALUES"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if link=1,link=2", 2, "link is there twice"},
+           Row{"plan MODELS/mlp.onnx --devices cpu --what-if link=1", 2, "link=... is for devices that are described"},
+           Row{"plan MODELS/mlp.onnx --devices titan-x,titan-black --what-if devices=4", 2, "devices=... is for devices of one kind"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --what-if devices=4 --output TMP/a.html", 2, "expected a name that ends in .svg or .png"},
+           Row{"plan MODELS/mlp.onnx --devices h100 --cluster TMP/none.json", 7, "none.json"},
+       }) {
+    const Outcome o = run(row.line);
+    EXPECT_EQ(o.code, row.code) << row.line << '\n' << o.err;
+    EXPECT_NE(o.err.find(row.wanted), std::string::npos) << row.line << '\n' << o.err;
+  }
+}
+
+}  // namespace
+}  // namespace tandem

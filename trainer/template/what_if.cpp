@@ -1,0 +1,179 @@
+#include "trainer/template/what_if.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/spec.h"
+#include "planner/plan/timeline.h"
+
+namespace tandem {
+namespace {
+
+constexpr int most_devices = 1024;
+constexpr std::string_view option_name = "what-if";
+
+std::vector<std::string> values_of(std::string_view key, std::string_view text) {
+  std::vector<std::string> values = split(text, '|');
+  if (values.empty()) fail(ExitCode::usage, option_name, ": ", key, " has no value");
+  return values;
+}
+
+// Doubled from the first on, and the last.
+std::vector<int> devices_of(std::string_view text) {
+  std::vector<int> list;
+  for (const std::string& value : values_of("devices", text)) {
+    const std::size_t dots = value.find("..");
+    const std::int64_t first = parse_integer(value.substr(0, dots), "what-if: devices"),
+                       last = dots == std::string::npos ? first : parse_integer(value.substr(dots + 2), "what-if: devices");
+    if (first < 1 || last < first || last > most_devices)
+      fail(ExitCode::usage, option_name, ": devices=", value, ", expected N or N..M from 1 to ", most_devices);
+    for (std::int64_t n = first; n < last; n *= 2) list.push_back(static_cast<int>(n));
+    list.push_back(static_cast<int>(last));
+  }
+  return list;
+}
+
+Precision precision_of(const std::string& text) {
+  std::vector<std::string> names;
+  for (const Precision p : precisions) {
+    if (name_of(p) == text) return p;
+    names.emplace_back(name_of(p));
+  }
+  fail(ExitCode::usage, option_name, ": precision=", text, suggestion(text, names));
+}
+
+double above_zero(std::string_view key, const std::string& text) {
+  const double value = parse_number(text, concat("what-if: ", key));
+  if (value <= 0) fail(ExitCode::usage, option_name, ": ", key, "=", text, ", expected a number above 0");
+  return value;
+}
+
+// A pair KEY=VALUES; values hold no comma.
+void take(WhatIf& asked, std::string_view key, std::string_view text) {
+  if (key == "devices") {
+    asked.devices = devices_of(text);
+  } else if (key == "batch") {
+    constexpr std::string_view each = "/device";
+    asked.per_device = text.ends_with(each);
+    if (asked.per_device) text.remove_suffix(each.size());
+    for (const std::string& value : values_of(key, text))
+      asked.batches.push_back(static_cast<std::int64_t>(above_zero(key, value)));
+  } else if (key == "precision") {
+    for (const std::string& value : values_of(key, text)) asked.precisions.push_back(precision_of(value));
+  } else if (key == "link") {
+    for (const std::string& value : values_of(key, text)) asked.links.push_back(1e9 * above_zero(key, value));
+  } else if (key == "price") {
+    asked.price = above_zero(key, std::string(text));
+  } else {
+    const std::vector<std::string> keys = {"devices", "batch", "precision", "link", "price"};
+    fail(ExitCode::usage, option_name, ": unknown '", key, "'", suggestion(key, keys));
+  }
+}
+
+// The first of them as many times.
+std::vector<DeviceSpec> as_many(const std::vector<DeviceSpec>& devices, int count) {
+  std::vector<DeviceSpec> list;
+  for (int d = 0; d < count; ++d) list.push_back({.id = {devices[0].id.backend, d}});
+  return list;
+}
+
+WhatIfRow row_of(const ModelTemplate& model, const ModelOptions& options, double link, Backends backends, double price) {
+  WhatIfRow row{.devices = static_cast<int>(options.plan.devices.size()),
+                .batch = options.plan.batch,
+                .precision = options.plan.precision,
+                .link = link,
+                .problem = {},
+                .bounds = {}};
+  try {
+    const Plan plan = model.make_plan(options, backends);
+    row.seconds = plan.seconds;
+    row.samples_per_second = static_cast<double>(row.batch) / plan.seconds;
+    for (const DeviceProgram& program : plan.programs)
+      if (program.peak_bytes() >= row.bytes) {
+        row.bytes = program.peak_bytes();
+        row.memory = program.model.memory;
+      }
+    row.cost = price * row.devices / 3600 * 1e6 / row.samples_per_second;
+    row.bounds = bounds_of(plan);
+  } catch (const Error& e) {
+    row.problem = e.what();
+  }
+  return row;
+}
+
+}  // namespace
+
+WhatIf parse_what_if(std::string_view text) {
+  WhatIf asked;
+  std::set<std::string> known;
+  for (const std::string& pair : split(text, ',')) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos)
+      fail(ExitCode::usage, option_name, ": '", pair, "', expected KEY=VALUES such as devices=1..64 or batch=256|512");
+    const std::string key = pair.substr(0, equals);
+    if (!known.insert(key).second) fail(ExitCode::usage, option_name, ": ", key, " is there twice");
+    take(asked, key, std::string_view(pair).substr(equals + 1));
+  }
+  return asked;
+}
+
+std::string_view StepBounds::largest() const {
+  const std::pair<std::string_view, double> parts[] = {
+      {"arithmetic", arithmetic}, {"memory", memory}, {"latency", latency}, {"link", waiting}};
+  return std::ranges::max_element(parts, {}, &std::pair<std::string_view, double>::second)->first;
+}
+
+StepBounds bounds_of(const Plan& plan) {
+  const Plan flat = written_out(plan);
+  const std::vector<Timeline> lines = timelines_of(flat);
+  const auto longest = static_cast<std::size_t>(std::ranges::max_element(lines, {}, &Timeline::seconds) - lines.begin());
+  const DeviceProgram& program = flat.program_of(longest);
+  StepBounds bounds;
+  double busy = 0;
+  for (const Step& s : program.steps) {
+    if (s.stream != 0 || s.as<ExchangeStep>()) continue;
+    const double launch = s.as<LaunchStep>() ? std::min(s.seconds, program.model.launch_seconds) : 0;
+    const double moves = program.model.bandwidth > 0 ? s.bytes / program.model.bandwidth : 0;
+    bounds.latency += launch;
+    (s.seconds - launch > 1.01 * moves ? bounds.arithmetic : bounds.memory) += s.seconds - launch;
+    busy += s.seconds;
+  }
+  bounds.waiting = std::max(0.0, lines[longest].seconds - busy);
+  return bounds;
+}
+
+std::vector<WhatIfRow> what_if(const ModelTemplate& model, const ModelOptions& options, const WhatIf& asked,
+                               const std::function<Backends(double link)>& backends) {
+  const std::vector<DeviceSpec>& own = options.plan.devices;
+  const auto other = [&](const DeviceSpec& d) { return d.id.backend != own[0].id.backend; };
+  if (!asked.devices.empty() && std::ranges::any_of(own, other))
+    fail(ExitCode::usage, option_name, ": devices=... is for devices of one kind, here there are ", own[0].id.backend, " and others");
+  const double each = static_cast<double>(options.plan.batch) / static_cast<double>(own.size());
+  const auto or_own = [](auto list, auto value) {
+    if (list.empty()) list.push_back(value);
+    return list;
+  };
+  std::vector<WhatIfRow> rows;
+  for (const Precision precision : or_own(asked.precisions, options.plan.precision))
+    for (const double link : or_own(asked.links, 0.0)) {
+      const Backends usable = backends(link);
+      double first = 0;  // samples/s of a device
+      for (const std::int64_t batch : or_own(asked.batches, std::int64_t{0}))
+        for (const int count : or_own(asked.devices, static_cast<int>(own.size()))) {
+          ModelOptions o = options;
+          o.plan.precision = precision;
+          if (!asked.devices.empty()) o.plan.devices = as_many(own, count);
+          o.plan.batch = batch == 0           ? std::max<std::int64_t>(1, static_cast<std::int64_t>(each * count))
+                         : asked.per_device ? batch * count
+                                            : batch;
+          WhatIfRow row = row_of(model, o, link, usable, asked.price);
+          const double of_device = row.samples_per_second / count;
+          if (first == 0) first = of_device;
+          if (first > 0) row.efficiency = of_device / first;
+          rows.push_back(std::move(row));
+        }
+    }
+  return rows;
+}
+
+}  // namespace tandem
