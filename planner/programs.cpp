@@ -137,7 +137,12 @@ std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional
 PlacementRequest placement_of(const GraphSource& source, const Graph& model, std::span<const std::int64_t> rows, const CompileOptions& o,
                               const Plan* parameters_of) {
   PlacementRequest request = o.placement ? checked(*o.placement, model, o) : request_for(model, o);
-  if (parameters_of) keep_parts(request, *parameters_of);
+  if (parameters_of) {
+    const auto nodes = request.nodes;
+    keep_parts(request, *parameters_of);
+    // Where a stage has several parts its parameters do not say which part a node is of.
+    if (o.mode == PlanMode::training && request.stages > 0 && at(request.stages) < request.groups.size()) request.nodes = nodes;
+  }
   const bool shares_samples = std::ranges::any_of(request.groups[0].axes, &MeshAxis::samples);
   if (!o.placement && shares_samples && request.values.empty()) {
     const std::vector<SliceOfBatch> slices = slices_of(o, request);

@@ -240,6 +240,23 @@ TEST(Stages, MistakesAreNamed) {
   expect_refused(seven, uneven, "the devices of stage 1 (cpu:1) have no share of the work");
 }
 
+// A further plan that trains, of fewer samples, has the nodes in their parts again, not where their parameters are.
+TEST(Stages, OfAShortBatchHaveAllTheirParts) {
+  const Backend* backends[] = {&cpu_backend()};
+  for (auto* const model : {blocks, tied_blocks}) {
+    CompileOptions o = staged({"", model, 2, "pipeline=2", "", "interleaved=2", 4});
+    const Plan plan = compile(model, o, backends);
+    o.batch = 4;
+    o.parallel.micro_batches = 2;
+    for (const DeviceProgram& p : compile(model, o, backends, &plan).programs) {
+      std::set<int> chunks;
+      for (const Step& s : p.steps)
+        if (is_of_micro_batch(s.phase)) chunks.insert(s.chunk);
+      EXPECT_EQ(chunks, (std::set<int>{0, 1}));
+    }
+  }
+}
+
 TEST(Stages, FactorsAreThoseOfTheDevices) {
   const auto on = [](const char* text, std::size_t devices) { return to_string(resolved(parse_parallelism(text), devices)); };
   EXPECT_EQ(on("data=2,tensor=2,pipeline=*", 12), "data=2,tensor=2,pipeline=3");
