@@ -51,7 +51,7 @@ Program::Program(const ExpandedPlan& expanded, std::size_t device_index, const P
       instructions_.push_back({.kind = Instruction::wait, .step = id.index, .stream = stream, .event = ended[w]});
     }
     const Adding adding{
-        plan, device_index, device, place, addresses, id, step, stream, {step_of_[at(id.index)], expanded.slot_of[program][at(id.index)]}};
+        plan, device_index, device, place, addresses, id, step, stream, {step_of_[at(id.index)], expanded.place_of[program][at(id.index)]}};
     std::visit([&](const auto& what) { add(adding, what); }, step.what);
     if (ended[id]) instructions_.push_back({.kind = Instruction::record, .step = id.index, .stream = stream, .event = ended[id]});
   }

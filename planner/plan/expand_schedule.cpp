@@ -91,7 +91,7 @@ class Expansion {
   Expansion(const Plan& to, const DeviceProgram& from, const IdVector<ExchangeId, ExchangeId>& exchange_of)
       : plan_(to), from_(from), exchange_of_(exchange_of) {}
 
-  DeviceProgram run(const std::vector<Issue>& order, std::vector<StepId>& step_of, std::vector<int>& slot_of) {
+  DeviceProgram run(const std::vector<Issue>& order, std::vector<StepId>& step_of, std::vector<int>& places) {
     to_ = from_;
     to_.steps.clear();
     to_.buffers.clear();
@@ -101,7 +101,7 @@ class Expansion {
     for (const Issue& i : order) issue(i.step, i.entry < 0 ? ScheduleEntry{} : from_.schedule[at(i.entry)]);
     find_lives();
     step_of = std::move(step_of_);
-    slot_of = std::move(slot_of_);
+    places = std::move(places_);
     return std::move(to_);
   }
 
@@ -133,7 +133,7 @@ class Expansion {
     hazards_.order(to_, static_cast<int>(to_.steps.size()), s);
     to_.steps.push_back(std::move(s));
     step_of_.push_back(id);
-    slot_of_.push_back(place_of(id, to_.steps.back()));
+    places_.push_back(place_of(id, to_.steps.back()));
   }
 
   // Which of the places that a step's operands have in turn: by the slot, and those of other chunks whose values it reads.
@@ -189,7 +189,7 @@ class Expansion {
   std::map<std::pair<int, BufferId>, BufferId> buffers_;     // by micro-batch, -1: of all
   std::map<std::pair<StepId, std::vector<std::int64_t>>, int> places_;
   std::vector<StepId> step_of_;
-  std::vector<int> slot_of_;
+  std::vector<int> places_;
 };
 
 // Each exchange of micro-batches becomes one a micro-batch. Where the first of them is.
@@ -218,22 +218,22 @@ bool has_schedule(const Plan& plan) {
 }
 
 ExpandedPlan expanded(const Plan& plan) {
-  ExpandedPlan to{.plan = plan, .step_of = {}, .slot_of = {}};
+  ExpandedPlan to{.plan = plan, .step_of = {}, .place_of = {}};
   const IdVector<ExchangeId, ExchangeId> exchange_of = add_exchanges(plan, to.plan);
   const IdVector<ProgramId, std::vector<Issue>> orders = has_schedule(plan) ? issue_order(plan) : IdVector<ProgramId, std::vector<Issue>>();
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
     const DeviceProgram& program = plan.programs[p];
     std::vector<StepId> step_of;
-    std::vector<int> slot_of(program.steps.size(), 0);
+    std::vector<int> places(program.steps.size(), 0);
     if (!program.schedule.empty()) {
-      to.plan.programs[p] = Expansion(to.plan, program, exchange_of).run(orders[p], step_of, slot_of);
+      to.plan.programs[p] = Expansion(to.plan, program, exchange_of).run(orders[p], step_of, places);
     } else {
       for (int s = 0; s < std::ssize(program.steps); ++s) step_of.push_back({s});
       for (Step& s : to.plan.programs[p].steps)
         if (auto* exchange = s.as<ExchangeStep>()) exchange->exchange = exchange_of[exchange->exchange];
     }
     to.step_of.push_back(std::move(step_of));
-    to.slot_of.push_back(std::move(slot_of));
+    to.place_of.push_back(std::move(places));
   }
   return to;
 }

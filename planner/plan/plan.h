@@ -290,7 +290,8 @@ struct Plan {
 struct ExpandedPlan {
   Plan plan;
   IdVector<ProgramId, std::vector<StepId>> step_of;  // of each of its steps, the plan's own
-  IdVector<ProgramId, std::vector<int>> slot_of;     // and where the micro-batch lies
+  // Steps of one number here and one in step_of have their operands at the same places, and so share a kernel.
+  IdVector<ProgramId, std::vector<int>> place_of;
 };
 ExpandedPlan expanded(const Plan& plan);
 bool has_schedule(const Plan& plan);  // of some program
