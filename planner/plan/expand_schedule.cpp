@@ -101,7 +101,7 @@ class Expansion {
     for (const Issue& i : order) issue(i.step, i.entry < 0 ? ScheduleEntry{} : from_.schedule[at(i.entry)]);
     find_lives();
     step_of = std::move(step_of_);
-    places = std::move(places_);
+    places = std::move(place_of_);
     return std::move(to_);
   }
 
@@ -133,7 +133,7 @@ class Expansion {
     hazards_.order(to_, static_cast<int>(to_.steps.size()), s);
     to_.steps.push_back(std::move(s));
     step_of_.push_back(id);
-    places_.push_back(place_of(id, to_.steps.back()));
+    place_of_.push_back(place_of(id, to_.steps.back()));
   }
 
   // Which of the places that a step's operands have in turn: by the slot, and those of other chunks whose values it reads.
@@ -189,7 +189,7 @@ class Expansion {
   std::map<std::pair<int, BufferId>, BufferId> buffers_;     // by micro-batch, -1: of all
   std::map<std::pair<StepId, std::vector<std::int64_t>>, int> places_;
   std::vector<StepId> step_of_;
-  std::vector<int> places_;
+  std::vector<int> place_of_;
 };
 
 // Each exchange of micro-batches becomes one a micro-batch. Where the first of them is.
