@@ -39,7 +39,8 @@ Batch fed(const Dataset& data, const std::string& augment, std::vector<std::int6
   feed.check_values("");
   Batch b{std::vector<float>(batch.size() * 2 * side * side), std::vector<float>(batch.size() * classes)};
   std::byte* to[] = {reinterpret_cast<std::byte*>(b.x.data()), reinterpret_cast<std::byte*>(b.y.data())};
-  feed.fill(batch, rows.count < 0 ? RowRange{0, std::ssize(batch)} : rows, epoch, true, to);
+  if (rows.count < 0) rows = {0, std::ssize(batch)};
+  feed.fill(batch, std::span(&rows, 1), epoch, true, to);
   return b;
 }
 
