@@ -112,7 +112,7 @@ TEST(Session, GivesEachDeviceItsStepState) {
     EXPECT_EQ(random[d][1], 2);
     EXPECT_EQ(random[d][2], d * 3);
     EXPECT_EQ(std::vector<float>(scalars[d], scalars[d] + 16),
-              (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
+              (std::vector<float>{0.25f, 2, 0.75f, 0.4375f, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}));
   }
 }
 
