@@ -37,7 +37,7 @@ std::string text_of(const std::vector<WhatIfRow>& rows, const WhatIf& asked, std
       const double largest = std::max({b.arithmetic, b.memory, b.latency, b.waiting});
       const std::string bound = fmt::format("{} {:.0f}%", b.largest(), 100 * largest / r.seconds);
       line.insert(line.end(), {text_of_seconds(r.seconds), fmt::format("{:.0f}", r.samples_per_second), fmt::format("{:.3f}", r.efficiency),
-                               text_of_bytes(r.bytes), text_of_bytes(r.memory), fmt::format("{:.2f}", r.cost), bound});
+                               text_of_bytes(r.bytes), text_of_bytes(r.memory), fmt::format("{:.3g}", r.cost), bound});
     }
     body.push_back(std::move(line));
   }
