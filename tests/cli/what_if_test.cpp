@@ -11,7 +11,8 @@ class Described : public testing::Test {
  protected:
   void SetUp() override {
     const std::filesystem::path folder = std::filesystem::path(TANDEM_PROGRAM).parent_path();
-    if (!std::filesystem::exists(folder / "libtandem_described.so")) GTEST_SKIP() << "a build with sanitizers has no libtandem_described.so";
+    if (!std::filesystem::exists(folder / "libtandem_described.so"))
+      GTEST_SKIP() << "a build with sanitizers has no libtandem_described.so";
     setenv("TANDEM_BACKEND_PATH", folder.c_str(), 1);
   }
   void TearDown() override { unsetenv("TANDEM_BACKEND_PATH"); }
