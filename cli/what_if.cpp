@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "base/atomic_file.h"
 #include "base/units.h"
@@ -107,8 +108,7 @@ void check_chart(const std::string& file) {
 
 void show_what_if(const Invocation& call, const ModelTemplate& model, const ModelOptions& options, const WhatIf& asked,
                   const std::vector<DeviceKind>& kinds, const std::string& chart) {
-  std::vector<BackendSet> sets;
-  sets.reserve(asked.links.size() + 1);
+  std::deque<BackendSet> sets;  // as long as plans are made
   const auto described = [&](const DeviceSpec& d) { return find_device_kind(kinds, d.id.backend) != nullptr; };
   if (!asked.links.empty() && !std::ranges::any_of(options.plan.devices, described))
     fail(ExitCode::usage, "--what-if: link=... is for devices that are described, such as --devices h100");

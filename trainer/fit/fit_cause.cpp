@@ -66,14 +66,7 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
   feed.give_bytes(s_.options.plan.given_bytes);
   CompileOptions options = s_.options.plan;
   if (!bytes_) options.given_bytes.clear();
-  LoaderOptions wanted{.order = order_,
-                       .augment = true,
-                       .most = s_.micro_batch(),
-                       .epoch = at_.epoch,
-                       .batch = at_.batch,
-                       .epochs = 0,
-                       .buckets = &buckets_};
-  Loader loader(feed, wanted);
+  Loader loader(feed, batches_from_here());
   for (s_.step = at_.step + 1;;) {
     if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
     const LoadedBatch* const batch = loader.next();

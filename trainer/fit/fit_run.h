@@ -65,6 +65,7 @@ class Fit {
 
   // Steps.
   void train();
+  LoaderOptions batches_from_here() const;  // augmented, on and on
   Stepped run_step(Loader& loader, bool first);
   void report_step(const Stepped& step, bool first);
   bool end_step(const Stepped& step);

@@ -6,20 +6,25 @@
 #include <utility>
 
 namespace tandem {
+
+LoaderOptions Fit::batches_from_here() const {
+  return {.order = order_,
+          .augment = true,
+          .most = s_.micro_batch(),
+          .epoch = at_.epoch,
+          .batch = at_.batch,
+          .epochs = 0,
+          .buckets = &buckets_};
+}
+
 void Fit::train() {
   const std::int64_t total = steps_.total();
   if (at_.step >= total) return;
-  LoaderOptions wanted{.order = order_,
-                       .augment = true,
-                       .most = s_.micro_batch(),
-                       .epoch = at_.epoch,
-                       .batch = at_.batch,
-                       .epochs = 0,
-                       .held = o_.run_ahead && s_.running().will_run_ahead() ? 2U : 1U,  // those of the steps under way
-                       .buckets = &buckets_,
-                       .rows = s_.rows_here(),
-                       // odd ones are evaluations'
-                       .memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); }};
+  LoaderOptions wanted = batches_from_here();
+  if (o_.run_ahead && s_.running().will_run_ahead()) wanted.held = 2;  // those of the steps under way
+  wanted.rows = s_.rows_here();
+  // odd ones are evaluations'
+  wanted.memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); };
   Loader loader(feed_, wanted);
   struct Settle {  // the loader's memory is read as long as a step is under way
     Fit& fit;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/option.h"
 #include "base/spec.h"
 #include "planner/plan/timeline.h"
 
@@ -10,11 +11,13 @@ namespace tandem {
 namespace {
 
 constexpr int most_devices = 1024;
-constexpr std::string_view option_name = "what-if";
+constexpr std::int64_t most_samples = std::int64_t{1} << 40;
+
+std::string what_if_option() { return option("what_if"); }
 
 std::vector<std::string> values_of(std::string_view key, std::string_view text) {
   std::vector<std::string> values = split(text, '|');
-  if (values.empty()) fail(ExitCode::usage, option_name, ": ", key, " has no value");
+  if (values.empty()) fail(ExitCode::usage, what_if_option(), ": ", key, " has no value");
   return values;
 }
 
@@ -23,10 +26,10 @@ std::vector<int> devices_of(std::string_view text) {
   std::vector<int> list;
   for (const std::string& value : values_of("devices", text)) {
     const std::size_t dots = value.find("..");
-    const std::int64_t first = parse_integer(value.substr(0, dots), "what-if: devices"),
-                       last = dots == std::string::npos ? first : parse_integer(value.substr(dots + 2), "what-if: devices");
+    const std::int64_t first = parse_integer(value.substr(0, dots), what_if_option() + ": devices"),
+                       last = dots == std::string::npos ? first : parse_integer(value.substr(dots + 2), what_if_option() + ": devices");
     if (first < 1 || last < first || last > most_devices)
-      fail(ExitCode::usage, option_name, ": devices=", value, ", expected N or N..M from 1 to ", most_devices);
+      fail(ExitCode::usage, what_if_option(), ": devices=", value, ", expected N or N..M from 1 to ", most_devices);
     for (std::int64_t n = first; n < last; n *= 2) list.push_back(static_cast<int>(n));
     list.push_back(static_cast<int>(last));
   }
@@ -39,12 +42,12 @@ Precision precision_of(const std::string& text) {
     if (name_of(p) == text) return p;
     names.emplace_back(name_of(p));
   }
-  fail(ExitCode::usage, option_name, ": precision=", text, suggestion(text, names));
+  fail(ExitCode::usage, what_if_option(), ": precision=", text, suggestion(text, names));
 }
 
 double above_zero(std::string_view key, const std::string& text) {
-  const double value = parse_number(text, concat("what-if: ", key));
-  if (value <= 0) fail(ExitCode::usage, option_name, ": ", key, "=", text, ", expected a number above 0");
+  const double value = parse_number(text, concat(what_if_option(), ": ", key));
+  if (value <= 0) fail(ExitCode::usage, what_if_option(), ": ", key, "=", text, ", expected a number above 0");
   return value;
 }
 
@@ -56,8 +59,11 @@ void take(WhatIf& asked, std::string_view key, std::string_view text) {
     constexpr std::string_view each = "/device";
     asked.per_device = text.ends_with(each);
     if (asked.per_device) text.remove_suffix(each.size());
-    for (const std::string& value : values_of(key, text))
-      asked.batches.push_back(static_cast<std::int64_t>(above_zero(key, value)));
+    for (const std::string& value : values_of(key, text)) {
+      asked.batches.push_back(parse_integer(value, concat(what_if_option(), ": ", key)));
+      if (asked.batches.back() < 1 || asked.batches.back() > most_samples)
+        fail(ExitCode::usage, what_if_option(), ": batch=", value, ", expected a whole number from 1 to ", most_samples);
+    }
   } else if (key == "precision") {
     for (const std::string& value : values_of(key, text)) asked.precisions.push_back(precision_of(value));
   } else if (key == "link") {
@@ -66,7 +72,7 @@ void take(WhatIf& asked, std::string_view key, std::string_view text) {
     asked.price = above_zero(key, std::string(text));
   } else {
     const std::vector<std::string> keys = {"devices", "batch", "precision", "link", "price"};
-    fail(ExitCode::usage, option_name, ": unknown '", key, "'", suggestion(key, keys));
+    fail(ExitCode::usage, what_if_option(), ": unknown '", key, "'", suggestion(key, keys));
   }
 }
 
@@ -109,9 +115,9 @@ WhatIf parse_what_if(std::string_view text) {
   for (const std::string& pair : split(text, ',')) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos)
-      fail(ExitCode::usage, option_name, ": '", pair, "', expected KEY=VALUES such as devices=1..64 or batch=256|512");
+      fail(ExitCode::usage, what_if_option(), ": '", pair, "', expected KEY=VALUES such as devices=1..64 or batch=256|512");
     const std::string key = pair.substr(0, equals);
-    if (!known.insert(key).second) fail(ExitCode::usage, option_name, ": ", key, " is there twice");
+    if (!known.insert(key).second) fail(ExitCode::usage, what_if_option(), ": ", key, " is there twice");
     take(asked, key, std::string_view(pair).substr(equals + 1));
   }
   return asked;
@@ -147,7 +153,7 @@ std::vector<WhatIfRow> what_if(const ModelTemplate& model, const ModelOptions& o
   const std::vector<DeviceSpec>& own = options.plan.devices;
   const auto other = [&](const DeviceSpec& d) { return d.id.backend != own[0].id.backend; };
   if (!asked.devices.empty() && std::ranges::any_of(own, other))
-    fail(ExitCode::usage, option_name, ": devices=... is for devices of one kind, here there are ", own[0].id.backend, " and others");
+    fail(ExitCode::usage, what_if_option(), ": devices=... is for devices of one kind, here there are ", own[0].id.backend, " and others");
   const double each = static_cast<double>(options.plan.batch) / static_cast<double>(own.size());
   const auto or_own = [](auto list, auto value) {
     if (list.empty()) list.push_back(value);
