@@ -39,9 +39,7 @@ struct DeviceModel {
   // devices that take turns on the same cores: times taken alone are as many times longer. Not kept in plans
   double sharing = 1;
   std::int64_t alignment = 64;      // bytes: buffers begin at multiples of it. Not kept in plans
-  Interconnect links;                      // to all others; without levels one of link_bandwidth. Not kept in plans
-  // Of these, what a backend's libraries take beside a plan's arenas; `memory` is without it. Not kept in plans
-  std::int64_t reserved = 0;        // bytes
+  Interconnect links;               // to all others; without levels one of link_bandwidth. Not kept in plans
 };
 
 class Event {

@@ -55,8 +55,7 @@ DeviceDescription describe_h200() {
                     .threads = 1,
                     .multiprocessors = 132,
                     .alignment = buffer_alignment,
-                    .links = kind->links,
-                    .reserved = reserved_bytes},
+                    .links = kind->links},
           .cudnn_json = h200_json,
           .capability = 90,
           .tensor_speed = tensor_speed(kind, 9, 0)};
@@ -81,8 +80,7 @@ DeviceDescription describe_device(int index) {
              .threads = 1,
              .multiprocessors = p.multiProcessorCount,
              .alignment = buffer_alignment,
-             .links = kind ? kind->links : Interconnect{},
-             .reserved = reserved_bytes};
+             .links = kind ? kind->links : Interconnect{}};
   return d;
 }
 

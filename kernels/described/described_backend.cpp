@@ -68,7 +68,6 @@ DeviceModel DescribedBackend::model(int, int) const {
   DeviceModel m;
   m.name = kind_.product;
   m.memory = static_cast<std::int64_t>(std::max(kind_.memory / 2, kind_.memory - reserved_bytes));
-  m.reserved = static_cast<std::int64_t>(kind_.memory) - m.memory;
   m.flops = kind_.flops.at(Precision::fp32);
   m.bandwidth = kind_.bandwidth * kind_.copies;
   m.launch_seconds = launch_seconds;

@@ -36,7 +36,7 @@ double seconds_by_host(const Exchange& exchange, const DeviceModel& device) {
 
 auto all_of(const DeviceModel& m) {
   return std::tie(m.name, m.memory, m.flops, m.bandwidth, m.launch_seconds, m.link_bandwidth, m.threads, m.multiprocessors, m.sharing,
-                  m.alignment, m.links, m.reserved);
+                  m.alignment, m.links);
 }
 
 // Devices that run one program of the plan.
