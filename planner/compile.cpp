@@ -256,7 +256,7 @@ class Compilation {
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
     for (const Labels& l : losses_)
       if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
-    warn_of_disturbed_times();
+    warn_of_times();
     return std::move(plan_);
   }
 
@@ -307,14 +307,17 @@ class Compilation {
     assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);
   }
 
-  void warn_of_disturbed_times() {
-    for (const auto& [name, tuner] : tuners_)
+  void warn_of_times() {
+    for (const auto& [name, tuner] : tuners_) {
+      for (const std::string& kernel : tuner->ended_processes())
+        plan_.warnings.push_back(concat("kernel ", kernel, " is left out: a process ended while it was timed. ", option("retune"), " times it again"));
       if (const std::size_t disturbed = tuner->disturbed(); disturbed > 0)
         plan_.warnings.push_back(
             concat(disturbed, " of the ", tuner->used(), " kernel times (", name,
                    ") were measured while other programs used the cores: the choice of kernels and "
                    "the estimated step are rough. The next plan on a quiet machine measures them again, and may choose other kernels; ",
                    option("retune"), " measures all again now"));
+    }
   }
 
   const Backend& backend(const std::string& name) const { return tuners_.at(name)->backend(); }

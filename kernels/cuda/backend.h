@@ -1,8 +1,12 @@
 // The CUDA backend. The module libtandem_cuda.so exports it as
 //   extern "C" const tandem::Backend* tandem_backend();
 #pragma once
+#include <map>
+#include <mutex>
+
 #include "kernels/device.h"
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/timing.h"
 
 namespace tandem::cuda {
 
@@ -21,6 +25,7 @@ class CudaBackend final : public Backend {
   std::vector<KernelDescription> describe(const KernelRequest& request) const override;
   Gain fuses(const KernelRequest& request) const override;
   Timing measure(const KernelDescription& description, const KernelOptions& options) const override;
+  void release_scratch() const override;
   std::unique_ptr<Device> open(int index, const KernelOptions& options) const override;
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec& spec) const override;
   std::unique_ptr<Kernel> staged(std::unique_ptr<Kernel> exchange, const StagedBytes& bytes) const override;
@@ -30,6 +35,8 @@ class CudaBackend final : public Backend {
   std::string unusable_;
   std::vector<std::string> reasons_;  // by device: why it cannot be used, or empty
   std::unique_ptr<Libraries> libraries_;
+  mutable std::mutex timing_;
+  mutable std::map<int, KernelTimer> timers_;  // by device
 };
 
 }  // namespace tandem::cuda

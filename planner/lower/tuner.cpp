@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 
 #include "base/atomic_file.h"
@@ -19,6 +20,7 @@ constexpr std::string_view first_line = "tandem kernel times 6";
 // Its times may have been disturbed unseen, by threads that woke late: all count as disturbed until they are taken again.
 constexpr std::string_view unsure_first_line = "tandem kernel times 5";
 constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
+constexpr std::string_view fatal_mark = "fatal";  // in a time's place: the kernel ended its process
 
 std::string text_of_options(const KernelOptions& o) {
   return concat(o.threads, o.deterministic ? " deterministic" : "", o.winograd ? "" : " no-winograd", o.tf32 ? " tf32" : "",
@@ -68,8 +70,15 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool 
       again_(again),
       before_each_(std::move(before_each)),
       ask_quiet_(std::move(quiet)) {
-  if (measure_ && !cache_file_.empty()) read_file();
+  if (!measure_ || cache_file_.empty()) return;
+  read_file();
+  for (const std::string& key : TimedNow::left_behind(cache_file_)) {
+    timed_[key] = fatal();
+    changed_ = true;
+  }
 }
+
+Tuner::Timed Tuner::fatal() { return {{std::numeric_limits<double>::infinity()}, false, true}; }
 
 // What is known already stays: times that were taken here, after the file was last read.
 void Tuner::read_file() {
@@ -87,6 +96,10 @@ void Tuner::read_file() {
   while (std::getline(in, line)) {
     const auto tab = line.find('\t');
     if (tab == std::string::npos) continue;
+    if (line.starts_with(fatal_mark)) {
+      timed_.emplace(line.substr(tab + 1), fatal());
+      continue;
+    }
     const bool marked = line[0] == disturbed_mark;
     double seconds = 0;
     const auto [end, error] = std::from_chars(line.data() + marked, line.data() + tab, seconds);
@@ -102,7 +115,8 @@ void Tuner::write_file() {
   read_file();  // what other runs have added meanwhile
   std::vector<std::string> lines;
   for (const auto& [key, timed] : timed_)  // every digit: whoever reads it chooses as who wrote it
-    lines.push_back(concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", timed.timing.seconds, '\t', key, '\n'));
+    lines.push_back(timed.fatal ? concat(fatal_mark, '\t', key, '\n')
+                                : concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", timed.timing.seconds, '\t', key, '\n'));
   std::sort(lines.begin(), lines.end());
   std::string text = concat(first_line, '\n');
   for (const std::string& line : lines) text += line;
@@ -148,9 +162,35 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
   const auto it = timed_.find(key);
   if (it == timed_.end() || due(it->second)) {
     if (before_each_) before_each_();
-    keep(key, backend_.measure(d, request.options));
+    time(key, request, d);
   }
   return {device.sharing * timed_.at(key).timing.seconds, true};
+}
+
+void Tuner::time(const std::string& key, const KernelRequest& request, const KernelDescription& d) {
+  if (!now_) now_.emplace(cache_file_);
+  now_->begin(key);
+  try {
+    keep(key, backend_.measure(d, request.options));
+  } catch (const Error& error) {
+    timed_[key] = fatal();
+    changed_ = true;
+    now_->end();
+    std::string operands;
+    for (const Operand& o : d.inputs) operands += concat(' ', o);
+    fail(error.code(), error.what(), "; it was timed with operands", operands, "; the next plan leaves this kernel out");
+  }
+  now_->end();
+}
+
+std::vector<std::string> Tuner::ended_processes() const {
+  std::vector<std::string> names;
+  for (const std::string& key : used_) {
+    if (!timed_.at(key).fatal) continue;
+    const std::size_t begin = key.find('|') + 1;
+    names.push_back(key.substr(begin, key.find('|', begin) - begin));
+  }
+  return names;
 }
 
 std::size_t Tuner::disturbed() const {
@@ -176,6 +216,11 @@ void Tuner::keep(const std::string& key, const Timing& timing) {
   }
   Timed& known = it->second;
   known.here = true;
+  if (known.fatal) {
+    known = {timing, true};
+    changed_ = true;
+    return;
+  }
   if (timing.disturbed && !again_) {  // as a busy machine has it: the file stays the same, byte for byte
     quiet_ = false;
     return;

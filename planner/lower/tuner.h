@@ -9,6 +9,7 @@
 
 #include "kernels/device.h"
 #include "planner/lower/quiet.h"
+#include "planner/lower/timed_now.h"
 
 namespace tandem {
 
@@ -26,7 +27,8 @@ class Tuner {
   // Times that were disturbed are kept too, marked, so that a run on a busy machine chooses as this one did. Where `quiet` says that
   // nothing disturbs now, they are taken again; one that is disturbed once more stays as it was and ends that. With `again` all that
   // the file has is timed once more. An undisturbed time replaces a disturbed one; of two alike the shorter stays, as other work on
-  // the machine only adds. `before_each` is called before kernels are described or timed; it may throw.
+  // the machine only adds. A kernel that ended its process while it was timed, or lost the device, counts as one that never ends
+  // until `again` times it once more. `before_each` is called before kernels are described or timed; it may throw.
   Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {},
         std::function<bool()> quiet = machine_is_quiet);
   // Writes the file where something was measured, with all that other processes have added meanwhile; a failure there costs only
@@ -45,16 +47,21 @@ class Tuner {
   // Of the times that cost() gave, how many there are, and how many of them were disturbed.
   std::size_t used() const { return used_.size(); }
   std::size_t disturbed() const;
+  // The kernels that were not timed since one process ended with them, by name.
+  std::vector<std::string> ended_processes() const;
 
  private:
   void read_file();
   void write_file();
   struct Timed {
     Timing timing;
-    bool here = false;  // not only read from the file
+    bool here = false;   // not only read from the file
+    bool fatal = false;  // it ended a process
   };
+  static Timed fatal();
   bool due(const Timed& timed);
   void keep(const std::string& key, const Timing& timing);
+  void time(const std::string& key, const KernelRequest& request, const KernelDescription& description);
   const Backend& backend_;
   bool measure_;
   std::string cache_file_;
@@ -63,6 +70,7 @@ class Tuner {
   std::unordered_map<std::string, std::vector<KernelDescription>> described_;
   std::unordered_map<std::string, Timed> timed_;
   std::set<std::string> used_;  // keys
+  std::optional<TimedNow> now_;  // once something is timed
   std::function<bool()> ask_quiet_;
   std::optional<bool> quiet_;  // once it was asked for
 };

@@ -236,14 +236,18 @@ std::vector<std::vector<Held>> run_all_on(Device& device, const DescribeFunction
     };
     for (const Held& h : in) in_bytes.push_back(place(h));
     for (const Operand& o : d.outputs) out_bytes.push_back(place(out.emplace_back(empty(o))));
-    const std::unique_ptr<Kernel> kernel = d.make();
-    std::byte* const workspace = d.workspace > 0 ? device.allocate(d.workspace) : nullptr;
-    if (workspace) stream->fill(workspace, std::byte{0xFF}, d.workspace);
-    kernel->bind(in_bytes, out_bytes, workspace);
-    stream->launch(*kernel);
-    for (std::size_t i = 0; i < out.size(); ++i)
-      if (out[i].operand.present()) stream->copy_out(out[i].bytes.data(), out_bytes[i], out[i].operand.bytes());
-    stream->synchronize();
+    try {
+      const std::unique_ptr<Kernel> kernel = d.make();
+      std::byte* const workspace = d.workspace > 0 ? device.allocate(d.workspace) : nullptr;
+      if (workspace) stream->fill(workspace, std::byte{0xFF}, d.workspace);
+      kernel->bind(in_bytes, out_bytes, workspace);
+      stream->launch(*kernel);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (out[i].operand.present()) stream->copy_out(out[i].bytes.data(), out_bytes[i], out[i].operand.bytes());
+      stream->synchronize();
+    } catch (const Error& error) {
+      fail(error.code(), d.kernel, " of ", job.op, " {", job.attributes, "}: ", error.what());
+    }
   }
   return all;
 }

@@ -1,6 +1,7 @@
 // How many blocks share a sum goes by the device that a plan is for, and by nothing else; what 32-bit indexes do not count is declined.
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/native/channel_tiles.h"
 #include "kernels/cuda/native/reduce.h"
 #include "tests/cuda/emulated.h"
 
@@ -27,6 +28,17 @@ TEST(Grids, GoByTheMultiprocessorsOfThePlansDevice) {
     EXPECT_EQ(workspace(0), workspace(132)) << request.op << ": an H200's where nothing is said";
     EXPECT_LT(workspace(132), workspace(148)) << request.op;
   }
+}
+
+// A split without rows would begin behind the last row, and whatever reads its first row would read behind the tensor.
+TEST(Grids, EverySplitOfAChannelHasRows) {
+  for (const std::int64_t batch : {1, 3, 64, 104, 208, 256, 416})
+    for (const std::int64_t channels : {8, 40, 64, 128, 256, 512, 2048})
+      for (const std::int64_t pixels : {1, 49, 196, 784, 1320, 3136})
+        for (const int multiprocessors : {108, 132, 148}) {
+          const ChannelTiles tiles = tiles_of({1, batch * pixels, channels, multiprocessors}, 8);
+          EXPECT_GT(tiles.rows_of(tiles.splits - 1), 0) << batch << " samples, " << channels << " channels, " << pixels << " pixels";
+        }
 }
 
 TEST(Grids, SumsOfMoreThanIndexesCountAreDeclined) {

@@ -87,7 +87,9 @@ TEST_P(Normalizations, OfRows) {
       for (const Ran& f : own(forward(ours), inputs(ours))) {
         const std::string what = concat(f.kernel, ' ', size.x, ' ', form.name);
         ASSERT_GE(f.outputs.size(), 3U);
-        expect_all(f.outputs, f_cpu, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
+        std::vector<Held> got = f.outputs;
+        if (form.rms) got[1] = f_cpu[1];  // it need not be written
+        expect_all(got, f_cpu, {{"y", stored(n)}, {"mean", summed(n)}, {"inverse deviation", summed(n)}, {"sum", 0}}, what);
         for (const Ran& g : own(backward(ours), flows(ours, f.outputs)))
           expect_all(g.outputs, g_cpu, {{"dx", stored(n)}, {"dscale", summed(rows)}, {"dbias", summed(rows)}},
                      concat(what, ", ", g.kernel));
@@ -98,6 +100,12 @@ TEST_P(Normalizations, OfRows) {
 // Beside float32 x, an addend, y and dy of 16 bits: what the same kernels compute of float32 numbers, rounded once.
 TEST_P(Normalizations, OfRowsBesideFloat32) {
   if (!narrow()) GTEST_SKIP() << "numbers of 16 bits only";
+  const auto first = [&](const Job& job, const std::vector<Held>& inputs) -> std::vector<Held> {
+    for (Ran& ran : own(job, inputs))
+      if (ran.kernel.starts_with("native.")) return std::move(ran.outputs);
+    ADD_FAILURE() << "no kernel of our own";
+    return {};
+  };
   for (const RowSize& size : row_sizes) {
     Shape of_row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
     for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;

@@ -102,7 +102,11 @@ class Bench {
       if (o.present()) stream_->fill(outputs.back().memory, std::byte{0xFF}, o.bytes());
       written.push_back(outputs.back().memory);
     }
-    run(d, read, written);
+    try {
+      run(d, read, written);
+    } catch (const Error& error) {
+      fail(error.code(), d.kernel, ": ", error.what());
+    }
     return outputs;
   }
 

@@ -33,7 +33,7 @@ struct MomentsBody {
     using C = Compute<T>;
     const TilePlace p = tiles.place(t);
     C shift[width] = {}, sums[2 * width] = {};
-    if (p.inside) {
+    if (p.inside && tiles.rows > 0) {
       const Pack<T, width> pack = read_pack<width>(x, (p.sample * tiles.rows + p.split * tiles.share()) * tiles.packs + p.pack);
       for (int k = 0; k < width; ++k) shift[k] = load(pack.v[k]);
     }

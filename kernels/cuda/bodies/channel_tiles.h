@@ -15,7 +15,7 @@ struct TilePlace {
   bool inside;
 };
 
-// `splits` blocks share the rows of a sample, `tiles` a row.
+// `splits` blocks share the rows of a sample, and each has one at least where there are any; `tiles` share a row.
 struct ChannelTiles {
   std::int64_t samples, rows;  // rows: of a sample
   std::int32_t packs;          // of a row

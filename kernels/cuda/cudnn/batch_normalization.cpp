@@ -27,27 +27,6 @@ bool takes(const KernelDescription& d) {
   return true;
 }
 
-// x̂ · scale + bias, all but x per channel.
-CudnnGraph::TensorId renormalize(CudnnGraph& g, const CudnnGraph::NormBackward& n, CudnnGraph::TensorId bias, const Dims& x) {
-  CudnnGraph::TensorId last = n.x;
-  for (const auto& [mode, operand] : {std::pair{CUDNN_POINTWISE_SUB, n.mean},
-                                      {CUDNN_POINTWISE_MUL, n.inverse_deviation},
-                                      {CUDNN_POINTWISE_MUL, n.scale},
-                                      {CUDNN_POINTWISE_ADD, bias}}) {
-    const auto next = g.virtual_tensor(DType::float32, x);
-    g.pointwise(mode, last, operand, next);
-    last = next;
-  }
-  return last;
-}
-
-// masked = dy where sum > 0, else 0.
-void mask(CudnnGraph& g, CudnnGraph::TensorId dy, CudnnGraph::TensorId sum, CudnnGraph::TensorId masked, const Dims& x) {
-  const auto open = g.virtual_tensor(DType::boolean, x);
-  g.pointwise(CUDNN_POINTWISE_CMP_GT, sum, g.number(number_role(0)), open);
-  g.pointwise(CUDNN_POINTWISE_MUL, dy, open, masked);
-}
-
 }  // namespace
 
 std::vector<KernelDescription> describe_cudnn_batch_normalization_training(const KernelRequest& request, Libraries* libraries) {
@@ -80,40 +59,25 @@ std::vector<KernelDescription> describe_cudnn_batch_normalization_training(const
   return descriptions_of(recipe, request, *libraries);
 }
 
-// cuDNN has no engine for its own gradient of Relu before that of the normalization, but for a product of dy with a
-// comparison: of y where that is an operand, else of x̂ · scale + bias.
+// The plain gradient. cuDNN 9.19 also plans dy masked by a comparison, or summed, before it, and then reads dy through a null pointer
+// when the plan runs.
 std::vector<KernelDescription> describe_cudnn_batch_normalization_backward(const KernelRequest& request, Libraries* libraries) {
   const std::optional<KernelDescription> d = batch_normalization_backward_description(request, "cudnn.batch_normalization_backward");
-  if (!d || !takes(*d)) return {};
+  if (!d || !takes(*d) || request.attributes->has("activation") || has(d->inputs, 8) || has(d->outputs, 3)) return {};
   const Dims x = dims_of(d->inputs[0].shape), c = channels_of(x);
   const DType dtype = d->inputs[0].dtype;
-  const bool relu = request.attributes->has("activation"), given_y = has(d->inputs, 7), sums = has(d->inputs, 8), adds = has(d->outputs, 3);
   return descriptions_of({.family = "cudnn.batch_normalization_backward", .description = *d, .build = [=] {
                             CudnnGraph g;
-                            CudnnGraph::NormBackward n{.x = g.tensor(dtype, x, input_role(0)),
-                                                       .dy = g.tensor(dtype, x, input_role(1)),
-                                                       .scale = g.tensor(DType::float32, c, input_role(2)),
-                                                       .mean = g.tensor(DType::float32, c, input_role(4)),
-                                                       .inverse_deviation = g.tensor(DType::float32, c, input_role(6)),
-                                                       .dscale = g.tensor(DType::float32, c, output_role(1)),
-                                                       .dbias = g.tensor(DType::float32, c, output_role(2)),
-                                                       .dx = g.tensor(dtype, x, output_role(0))};
-                            if (sums) {
-                              const auto sum = g.virtual_tensor(DType::float32, x);
-                              g.pointwise(CUDNN_POINTWISE_ADD, n.dy, g.tensor(dtype, x, input_role(8)), sum);
-                              n.dy = sum;
-                            }
-                            if (relu) {
-                              const auto masked = adds ? g.tensor(dtype, x, output_role(3)) : g.virtual_tensor(dtype, x);
-                              mask(g, n.dy,
-                                   given_y ? g.tensor(dtype, x, input_role(7))
-                                           : renormalize(g, n, g.tensor(DType::float32, c, input_role(3)), x),
-                                   masked, x);
-                              n.dy = masked;
-                            }
-                            g.norm_backward(n);
+                            g.norm_backward({.x = g.tensor(dtype, x, input_role(0)),
+                                             .dy = g.tensor(dtype, x, input_role(1)),
+                                             .scale = g.tensor(DType::float32, c, input_role(2)),
+                                             .mean = g.tensor(DType::float32, c, input_role(4)),
+                                             .inverse_deviation = g.tensor(DType::float32, c, input_role(6)),
+                                             .dscale = g.tensor(DType::float32, c, output_role(1)),
+                                             .dbias = g.tensor(DType::float32, c, output_role(2)),
+                                             .dx = g.tensor(dtype, x, output_role(0))});
                             return g;
-                          }, .filter = filter_of(request.options, DType::float16), .numbers = {0.0F}},
+                          }, .filter = filter_of(request.options, DType::float16)},
                          request, *libraries);
 }
 

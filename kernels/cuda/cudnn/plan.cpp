@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <future>
 
 #include "base/hash.h"
 #include "kernels/cuda/cache.h"
+#include "kernels/cuda/check.h"
 
 namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t most_compiled = 4;  // engines of a graph that may be compiled at run time, a second each
+constexpr std::ptrdiff_t most_alike = 3;  // choices of one engine's knobs: its best guesses differ little, another engine may more
+constexpr std::size_t most_fallbacks = 2;
 
 // One plan at a time in a process: once two threads have compiled at once, cuDNN 9.19 compiles nothing any more.
 std::mutex& building() {
@@ -95,7 +99,15 @@ CudnnTarget::CudnnTarget(const DeviceDescription& device) : driver_(driver_libra
           device.cudnn_json.data());
   }
   d.finalize("device properties");
-  device_ = concat(cudnnGetVersion(), ' ', d.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION));
+  device_ = concat(cudnnGetVersion(), device.at_hand() ? " at hand " : " ", d.text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION));
+  if (!device.at_hand()) return;
+  // In a thread of its own: the caller's current device stays as it is.
+  handle_.reset(std::async(std::launch::async, [index = device.index] {
+                  check(cudaSetDevice(index), concat("select device ", index));
+                  cudnnHandle_t handle = nullptr;
+                  check(cudnnCreate(&handle), concat("create a handle on device ", index));
+                  return handle;
+                }).get());
 }
 
 std::string CudnnTarget::name_of(const CudnnGraph& graph, const Engine& engine) const {
@@ -117,9 +129,11 @@ CudnnTarget::Built CudnnTarget::built(const std::string& name, const Descriptor&
     b.json = kept->substr(end + 1);
   } else {
     Descriptor d(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_)
-        .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
-        .finalize("execution plan");
+    if (const cudnnHandle_t handle = handle_.get())
+      d.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    else
+      d.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties_);
+    d.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finalize("execution plan");
     b.workspace = d.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
     try {
       if (compiled) b.json = d.text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
@@ -141,24 +155,29 @@ std::int64_t CudnnTarget::workspace_of(const CudnnGraph& graph, const Engine& en
 std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const EngineFilter& filter, std::size_t most) const {
   std::vector<PlannedEngine> found;
   std::size_t compiled = 0;
-  const Descriptor operations = graph.finalized(nullptr);
+  const Descriptor described = operations(graph);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (found.size() == most) break;
     std::vector<Descriptor> configurations;
     try {
       Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-      heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations)
-          .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
-          .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties_)
-          .finalize("engine heuristics");
+      heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, described).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+      if (properties()) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties());
+      heuristics.finalize("engine heuristics");
       configurations = heuristics.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     } catch (const Error&) {  // no engine by this mode
     }
+    const std::size_t enough = found.empty() ? most : std::min(most, found.size() + most_fallbacks);
     for (const Descriptor& configuration : configurations) {
-      if (found.size() == most) return found;
+      if (found.size() >= enough) break;
       try {
         if (!passes(configuration, filter)) continue;
         const Engine engine = engine_of(configuration);
-        if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; })) continue;
+        if (std::find(filter.without.begin(), filter.without.end(), engine.index) != filter.without.end()) continue;
+        const auto alike = [&](const PlannedEngine& p) { return p.engine.index == engine.index; };
+        if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; }) ||
+            std::count_if(found.begin(), found.end(), alike) == most_alike)
+          continue;
         const bool at_run_time = compiled_at_run_time(configuration);
         if (at_run_time && compiled == most_compiled) continue;
         found.push_back({engine, workspace_of(graph, engine, configuration)});
@@ -166,7 +185,6 @@ std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const 
       } catch (const Error&) {  // cuDNN cannot plan it after all: the next one
       }
     }
-    if (!found.empty()) return found;
   }
   return found;
 }
@@ -188,8 +206,8 @@ std::vector<PlannedEngine> CudnnTarget::engines(const std::string& key, const st
 }
 
 std::int64_t CudnnTarget::workspace(const CudnnGraph& graph, const Engine& engine) const {
-  const Descriptor operations = graph.finalized(nullptr);
-  return workspace_of(graph, engine, configuration_of(operations, engine, &*properties_));
+  const Descriptor described = operations(graph);
+  return workspace_of(graph, engine, configuration_of(described, engine, properties()));
 }
 
 std::shared_ptr<const Descriptor> CudnnTarget::runnable(const CudnnGraph& graph, const Engine& engine, cudnnHandle_t handle) const {
@@ -199,7 +217,7 @@ std::shared_ptr<const Descriptor> CudnnTarget::runnable(const CudnnGraph& graph,
     const std::scoped_lock hold(lock_);
     if (auto shared = running_[place].lock()) return shared;
   }
-  const Descriptor operations = graph.finalized(nullptr), described = configuration_of(operations, engine, &*properties_);
+  const Descriptor planned = operations(graph), described = configuration_of(planned, engine, properties());
   std::string json = compiled_at_run_time(described) ? built(name, described).json : "";
   auto plan = std::make_shared<Descriptor>(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   const auto with_handle = [&]() -> Descriptor& { return plan->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle); };

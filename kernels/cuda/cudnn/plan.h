@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/cuda/cudnn/graph.h"
 #include "kernels/cuda/device_description.h"
@@ -18,6 +19,7 @@ struct EngineFilter {
   bool deterministic = false;
   bool winograd = true;
   bool exact_float32 = false;  // no TF32: no tensor cores for float32
+  std::vector<std::int64_t> without = {};  // engines whose results are wrong for the graph
 };
 EngineFilter filter_of(const KernelOptions& options, DType dtype);
 
@@ -28,6 +30,7 @@ struct PlannedEngine {
 
 class CudnnTarget {
  public:
+  // With a handle where the device is at hand: a plan made for a described device may want less workspace than the same plan on it.
   explicit CudnnTarget(const DeviceDescription& device);
   // Engines that cuDNN accepts for the graph, best first by its heuristics, at most so many: each costs a plan of cuDNN's, and, of at
   // most four of them, a compilation. Remembered by key, which says everything that the graph depends on.
@@ -50,7 +53,14 @@ class CudnnTarget {
   std::int64_t workspace_of(const CudnnGraph& graph, const Engine& engine, const Descriptor& configuration) const;
   Built built(const std::string& name, const Descriptor& configuration) const;
   std::string name_of(const CudnnGraph& graph, const Engine& engine) const;  // also of the file
+  struct DestroyHandle {
+    void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
+  };
+  // What plans are made for: a graph's, and an engine's, heuristics' and plan's.
+  Descriptor operations(const CudnnGraph& graph) const { return graph.finalized(handle_.get()); }
+  const Descriptor* properties() const { return handle_ ? nullptr : &*properties_; }
   std::optional<Descriptor> properties_;
+  std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, DestroyHandle> handle_;
   std::string device_;  // cuDNN's version, and the device in its words
   bool driver_;         // the driver's library is there
   mutable std::mutex lock_;

@@ -1,4 +1,6 @@
 // Two-dimensional pooling, channels last. Max pooling keeps the place of each maximum in its window as one byte.
+#include <limits>
+
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
 
@@ -33,11 +35,15 @@ std::vector<KernelDescription> describe_cudnn_pooling(const KernelRequest& reque
   const Ints kernel = a.ints("kernel_shape"), pads = a.ints("pads", Ints(4, 0));
   if (a.ints("dilations", Ints(2, 1)) != Ints(2, 1) || (row->maximum && kernel[0] * kernel[1] > most_window)) return {};
   const Window window{kernel, a.ints("strides", Ints(2, 1)), {pads[0], pads[1]}, {pads[2], pads[3]}, {1, 1}};
+  // cuDNN 9.19's averages are wrong where an axis is padded on one side more than on the other.
+  if (!row->maximum && window.pads_begin != window.pads_end) return {};
 
   KernelDescription d = description_of(request, row->family, Layout::channels_last(4));
   d.inputs[0].layout = d.outputs[0].layout = Layout::channels_last(4);
   d.efficiency = 0.8;
   const DType dtype = first.dtype;
+  for (const Operand* o : {&d.inputs[0], &d.outputs[0]})
+    if (o->shape.elements() > std::numeric_limits<std::int32_t>::max()) return {};
   const Shape& whole = row->backward ? d.outputs[0].shape : d.inputs[0].shape;
   const Shape& pooled = row->backward ? d.inputs[0].shape : d.outputs[0].shape;
   // What ceil_mode added, cuDNN would have to be told as more padding: left to our own kernels.

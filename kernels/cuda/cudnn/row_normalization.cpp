@@ -1,5 +1,5 @@
-// RowNormalization and its gradient (docs/internal-operators.md) by cuDNN's normalization of layers and of mean squares, with the
-// residual's sum before it, and what flows by it added behind, in the same graph.
+// RowNormalization and its gradient (docs/internal-operators.md) by cuDNN's normalization of layers and of mean squares. Not with a
+// sum before it, nor with one behind its gradient: cuDNN 9.19 plans the graph of both, and finds no pointer when it runs.
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
 
@@ -42,18 +42,14 @@ std::optional<KernelDescription> description(const KernelRequest& request, std::
 }  // namespace
 
 std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequest& request, Libraries* libraries) {
+  if (has(request.inputs, 3)) return {};
   const Rows all(request);
   const std::optional<KernelDescription> d =
       description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms, libraries->device().model);
   if (!d) return {};
   const CudnnRecipe recipe{.family = "cudnn.row_normalization", .description = *d, .build = [all, in = d->inputs, out = d->outputs] {
                              CudnnGraph g;
-                             auto x = g.tensor(in[0].dtype, all.whole, input_role(0));
-                             if (has(in, 3)) {
-                               const auto sum = g.tensor(out[3].dtype, all.whole, output_role(3));
-                               g.pointwise(CUDNN_POINTWISE_ADD, x, g.tensor(in[3].dtype, all.whole, input_role(3)), sum);
-                               x = sum;
-                             }
+                             const auto x = g.tensor(in[0].dtype, all.whole, input_role(0));
                              CudnnGraph::Norm n{.x = x,
                                                 .scale = g.tensor(DType::float32, all.row, input_role(1)),
                                                 .bias = {},
@@ -71,7 +67,7 @@ std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequ
 }
 
 std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const KernelRequest& request, Libraries* libraries) {
-  if (has(request.inputs, 6)) return {};
+  if (has(request.inputs, 5) || has(request.inputs, 6)) return {};
   const Rows all(request);
   const std::optional<KernelDescription> d =
       description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2),
@@ -82,7 +78,6 @@ std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const K
                            .build =
                                [all, in = d->inputs, out = d->outputs] {
                                  CudnnGraph g;
-                                 const auto dx = g.tensor(out[0].dtype, all.whole, output_role(0));
                                  CudnnGraph::NormBackward n{.x = g.tensor(in[1].dtype, all.whole, input_role(1)),
                                                             .dy = g.tensor(in[0].dtype, all.whole, input_role(0)),
                                                             .scale = g.tensor(DType::float32, all.row, input_role(2)),
@@ -90,13 +85,11 @@ std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const K
                                                             .inverse_deviation = g.tensor(DType::float32, all.each, input_role(4)),
                                                             .dscale = g.tensor(DType::float32, all.row, output_role(1)),
                                                             .dbias = {},
-                                                            .dx = has(in, 5) ? g.virtual_tensor(DType::float32, all.whole) : dx,
+                                                            .dx = g.tensor(out[0].dtype, all.whole, output_role(0)),
                                                             .mode = all.mode};
                                  if (!all.rms) n.mean = g.tensor(DType::float32, all.each, input_role(3));
                                  if (!all.rms) n.dbias = g.tensor(DType::float32, all.row, output_role(2));
                                  g.norm_backward(n);
-                                 if (has(in, 5))
-                                   g.pointwise(CUDNN_POINTWISE_ADD, n.dx, g.tensor(in[5].dtype, all.whole, input_role(5)), dx);
                                  return g;
                                },
                            .filter = filter_of(request.options, DType::float16)};

@@ -22,6 +22,8 @@ ChannelTiles tiles_of(const ChannelMatrix& m, int width) {
   const std::int64_t wanted = m.multiprocessors * blocks_of_one / std::max<std::int64_t>(1, t.samples * t.tiles),
                      most = t.rows / (tile_threads / t.columns * least_rows);
   t.splits = static_cast<std::int32_t>(std::max<std::int64_t>(1, std::min(wanted, most)));
+  // Shares are rounded up, so that fewer splits may have all rows: none is without.
+  if (t.rows > 0) t.splits = static_cast<std::int32_t>(ceil_div(t.rows, t.share()));
   return t;
 }
 

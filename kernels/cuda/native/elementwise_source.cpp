@@ -17,8 +17,14 @@ constexpr TypeRow types[] = {
     {DType::float64, "double", "double", "v", "v"},
     {DType::float16, "unsigned short", "float", "half_to_float(v)", "float_to_half(v)"},
     {DType::bfloat16, "unsigned short", "float", "bfloat16_to_float(v)", "float_to_bfloat16(v)"},
-    {DType::int32, "int", "long long", "v", "static_cast<int>(v)"},
+    {DType::int8, "signed char", "long long", "v", "static_cast<T>(v)"},
+    {DType::int16, "short", "long long", "v", "static_cast<T>(v)"},
+    {DType::int32, "int", "long long", "v", "static_cast<T>(v)"},
     {DType::int64, "long long", "long long", "v", "v"},
+    {DType::uint8, "unsigned char", "long long", "v", "static_cast<T>(v)"},
+    {DType::uint16, "unsigned short", "long long", "v", "static_cast<T>(v)"},
+    {DType::uint32, "unsigned", "long long", "v", "static_cast<T>(v)"},
+    {DType::uint64, "unsigned long long", "unsigned long long", "v", "v"},
 };
 
 constexpr std::string_view conversions = R"(
