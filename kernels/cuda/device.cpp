@@ -58,16 +58,11 @@ class CudaStream final : public Stream {
 // Its kernels keep the priorities of the streams they were captured on; it lies on the device before it is first started.
 class CudaGraph final : public CapturedGraph {
  public:
-  CudaGraph(cudaGraph_t graph, cudaStream_t stream) {
+  // Not uploaded before its first launch: with driver 580 cuGraphUpload crashes where NCCL's sums over sockets are in the graph.
+  explicit CudaGraph(cudaGraph_t graph) {
     const cudaError_t status = cudaGraphInstantiate(&executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
     cudaGraphDestroy(graph);
     check(status, "instantiate the captured step");
-    try {
-      check(cudaGraphUpload(executable_, stream), "upload the captured step");
-    } catch (...) {
-      cudaGraphExecDestroy(executable_);
-      throw;
-    }
   }
   ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
   CudaGraph(const CudaGraph&) = delete;
@@ -141,7 +136,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<CapturedGraph> end_capture(Stream& stream) override {
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(static_cast<CudaStream&>(stream).native(), &graph), "capture a step");
-    return std::make_unique<CudaGraph>(graph, static_cast<CudaStream&>(stream).native());
+    return std::make_unique<CudaGraph>(graph);
   }
 
  private:

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -20,6 +22,7 @@ constexpr std::string_view first_line = "tandem kernel times 6";
 // Its times may have been disturbed unseen, by threads that woke late: all count as disturbed until they are taken again.
 constexpr std::string_view unsure_first_line = "tandem kernel times 5";
 constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
+constexpr std::chrono::seconds keep_every(10);  // so that a process that is killed has not timed in vain
 constexpr std::string_view fatal_mark = "fatal";  // in a time's place: the kernel ended its process
 
 std::string text_of_options(const KernelOptions& o) {
@@ -70,6 +73,11 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool 
       again_(again),
       before_each_(std::move(before_each)),
       ask_quiet_(std::move(quiet)) {
+  if (const char* names = std::getenv("TANDEM_WITHOUT_KERNELS")) {
+    std::istringstream all(names);
+    for (std::string name; std::getline(all, name, ',');)
+      if (!name.empty()) without_.push_back(name);
+  }
   if (!measure_ || cache_file_.empty()) return;
   read_file();
   for (const std::string& key : TimedNow::left_behind(cache_file_)) {
@@ -139,7 +147,11 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   if (before_each_) before_each_();
   KernelRequest timed = request;
   timed.timed = measure_;
-  return described_.emplace(key, backend_.describe(timed)).first->second;
+  std::vector<KernelDescription> all = backend_.describe(timed);
+  std::erase_if(all, [&](const KernelDescription& d) {
+    return std::any_of(without_.begin(), without_.end(), [&](const std::string& name) { return d.kernel.starts_with(name); });
+  });
+  return described_.emplace(key, std::move(all)).first->second;
 }
 
 std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const {
@@ -181,6 +193,13 @@ void Tuner::time(const std::string& key, const KernelRequest& request, const Ker
     fail(error.code(), error.what(), "; it was timed with operands", operands, "; the next plan leaves this kernel out");
   }
   now_->end();
+  const auto now = std::chrono::steady_clock::now();
+  if (cache_file_.empty() || now - written_ < keep_every) return;
+  written_ = now;
+  try {
+    write_file();
+  } catch (const Error&) {  // the next one may
+  }
 }
 
 std::vector<std::string> Tuner::ended_processes() const {

@@ -1,5 +1,6 @@
 // What a kernel costs: estimated from the device's model, or timed on the device and remembered in a file.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <set>
@@ -37,7 +38,8 @@ class Tuner {
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
 
-  // All ways to run a request; equal requests are described once.
+  // All ways to run a request; equal requests are described once. Without kernels whose names begin as one of TANDEM_WITHOUT_KERNELS
+  // (a list by commas): a way around a library's kernel that is found to be wrong.
   const std::vector<KernelDescription>& describe(const KernelRequest& request);
   // Which of them are worth a closer look: those whose estimate is within a factor of the best one's, so that no time
   // is spent on timing a reference kernel. Never empty where `all` is not.
@@ -71,6 +73,8 @@ class Tuner {
   std::unordered_map<std::string, Timed> timed_;
   std::set<std::string> used_;  // keys
   std::optional<TimedNow> now_;  // once something is timed
+  std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
+  std::vector<std::string> without_;  // beginnings of kernels' names
   std::function<bool()> ask_quiet_;
   std::optional<bool> quiet_;  // once it was asked for
 };

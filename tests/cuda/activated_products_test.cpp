@@ -45,7 +45,6 @@ TEST_P(ActivatedProducts, HaveTheKernelsOfTheirFormula) {
       ASSERT_EQ(same.size(), 1U) << found[i].kernel;
       EXPECT_EQ(same[0].workspace, found[i].workspace);
     }
-    EXPECT_LT(found.back().efficiency, 0.9 * found[0].efficiency) << "it passes over memory once more";
   }
 }
 INSTANTIATE_TEST_SUITE_P(Functions, ActivatedProducts, testing::ValuesIn(rows),

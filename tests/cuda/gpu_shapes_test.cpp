@@ -170,6 +170,8 @@ std::vector<ShapeRow> gpu_rows() {
   add_products(rows, "bert_attention", 8192, 768, 768);
   add_products(rows, "bert_up", 8192, 768, 3072);
   add_products(rows, "bert_down", 8192, 3072, 768);
+  add_products(rows, "odd_words", 4096, 256, 5257);           // rows of no whole 16 bytes
+  add_products(rows, "odd_words_in_parts", 66568, 64, 1029);  // more than are padded at once
   rows.push_back(row_normalization("bert_normalization", 8192, 768));
   rows.push_back(attention("bert_attention_of_512", 16, 12, 512, 64, false));
   rows.push_back(attention("gpt_attention_of_1024", 8, 12, 1024, 64, true));

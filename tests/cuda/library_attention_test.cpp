@@ -60,9 +60,11 @@ TEST_P(LibraryAttention, IsWhatCudnnComputesAlike) {
                                     {"AttentionBackward", &a, with({q, k, k, q, log_sum, q}), {q, k, k}, {}, {}}};
   for (const KernelRequest& request : requests) {
     const std::vector<KernelDescription> found = backend->describe(request);
-    ASSERT_EQ(found.size(), row.taken ? 2U : 1U) << request.op << ' ' << request.outputs.size();
+    // cuDNN's gradient is wrong where numbers mask what is causal.
+    const bool taken = row.taken && !(request.op == "AttentionBackward" && row.mask.rank() > 0 && a.has("causal"));
+    ASSERT_EQ(found.size(), taken ? 2U : 1U) << request.op << ' ' << request.outputs.size();
     EXPECT_TRUE(found.back().kernel.starts_with("native.attention")) << found.back().kernel;
-    if (!row.taken) continue;
+    if (!taken) continue;
     EXPECT_TRUE(found[0].kernel.starts_with("cudnn.attention")) << found[0].kernel;
     // Either pass may run on either kernel.
     EXPECT_EQ(found[0].inputs, found[1].inputs);

@@ -50,12 +50,16 @@ std::string excuse(const Step& step, const LaunchStep& launch, const DeviceProgr
   if (launch.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
   if (launch.op == "BatchNormalizationTraining" && step.inputs.size() == 6)
     return "cuDNN's engines take statistics of their own, not a convolution's sums";
+  if (launch.op == "BatchNormalizationBackward" && (launch.attributes.has("activation") || step.inputs.size() > 8 || step.outputs.size() > 3))
+    return "cuDNN's gradient reads a null pointer behind a mask or a sum";
   if (!launch.op.ends_with("Pool") && launch.op.find("Pool") == std::string::npos) return {};
   const bool backward = launch.op.ends_with("Backward");
   const Shape& whole = operand(backward ? step.outputs[0] : step.inputs[0]).shape;
   const Shape& pooled = operand(backward ? step.inputs[0] : step.outputs[0]).shape;
   const Ints kernel = launch.attributes.ints("kernel_shape"), strides = launch.attributes.ints("strides", Ints(kernel.size(), 1)),
              pads = launch.attributes.ints("pads", Ints(2 * kernel.size(), 0));
+  if (launch.op.starts_with("AveragePool") && !std::equal(pads.begin(), pads.begin() + std::ssize(pads) / 2, pads.begin() + std::ssize(pads) / 2))
+    return "cuDNN's averages are wrong where an axis is padded on one side more than on the other";
   std::int64_t taps = 1;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     taps *= kernel[i];

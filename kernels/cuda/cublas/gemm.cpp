@@ -40,8 +40,8 @@ constexpr int bias_bits = CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CU
 bool has(cublasLtEpilogue_t epilogue, int bits) { return (epilogue & bits) != 0; }
 
 void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch,
-                std::int64_t stride) {
-  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows),
+                std::int64_t stride, std::int64_t ld = 0) {
+  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), std::max(ld, rows)),
         "describe a matrix");
   const auto count = static_cast<std::int32_t>(batch);
   check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "describe a batch");
@@ -115,7 +115,7 @@ GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(h
     set_scales(aligned, aligned);  // heuristics want scales, and do not read them
   }
   set_layout(a_, a_type(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
-  set_layout(b_, b_type(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b);
+  set_layout(b_, b_type(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b, g.ld_b);
   set_layout(d_, type, g.m, g.n, g.batch, g.stride_d);
 }
 

@@ -11,6 +11,9 @@
 
 namespace tandem::cuda {
 
+// Of the peak, of large products in 16 bits: measured on an H100 (docs/gpu-log.md). Slow ones have rows of no whole 16 bytes.
+inline constexpr double product_efficiency = 0.62, weights_efficiency = 0.45, slow_product_efficiency = 0.12;
+
 inline constexpr std::int64_t gemm_workspace = 32 << 20;  // what NVIDIA recommends on Hopper
 
 // Of 8-bit products, a and b: their types, and whether sums may be taken in fewer bits than float32 has. They are multiplied by scales that
@@ -30,6 +33,7 @@ struct Gemm {
   std::optional<GemmFp8> fp8 = {};
   bool tf32 = false, deterministic = false;
   int alignment = 256;  // bytes, of every matrix's address: that of buffers
+  std::int64_t ld_b = 0;  // from column to column, where that is more than a column's numbers
 };
 
 // Prepared on the calling thread's device; runs with nothing left to choose.

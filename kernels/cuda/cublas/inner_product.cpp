@@ -2,6 +2,7 @@
 // in x's own order, which w shares. cuBLAS sees the transposed, column-major matrices.
 #include "graph/layout_tag.h"
 #include "kernels/cuda/cublas/activation.h"
+#include "kernels/cuda/cublas/padded.h"
 #include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/native/bias.h"
@@ -30,10 +31,6 @@ bool takes(const KernelDescription& d) {
       if (o.present() && (!is_storage_float(o.dtype) || o.dtype != d.inputs[0].dtype || o.shape.elements() == 0)) return false;
   return true;
 }
-
-struct Sizes {
-  std::int64_t samples, inner, outputs;
-};
 
 // The product, then perhaps launches of our own.
 class InnerProductKernel final : public Kernel {
@@ -93,6 +90,9 @@ std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const
   gemm.tf32 = request.options.tf32;
   gemm.deterministic = request.options.deterministic;
   gemm.epilogue = fusion.epilogue;
+  const bool slow = size_of(gemm.dtype) == 2 && (gemm.m % 8 != 0 || (gemm.transpose_a ? gemm.k : gemm.m) % 8 != 0 ||
+                                                 (gemm.transpose_b ? gemm.n : gemm.k) % 8 != 0);
+  const double efficiency = slow ? slow_product_efficiency : gemm.transpose_b ? weights_efficiency : product_efficiency;
   const double flops = 2.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) * static_cast<double>(gemm.k);
   const std::string prefix = concat(d.kernel, fusion.form, gemm.tf32 && gemm.dtype == DType::float32 ? ".tf32" : "");
   std::vector<KernelDescription> all;
@@ -101,7 +101,7 @@ std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const
     k.kernel = way.kernel;
     k.workspace = gemm_workspace + own_workspace;
     k.efficiency =
-        slowed(0.7 * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32), flops, fusion.more_bytes, libraries.device().model);
+        slowed(efficiency * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32), flops, fusion.more_bytes, libraries.device().model);
     k.make = [gemm, fusion, way, &libraries]() -> std::unique_ptr<Kernel> {
       auto [plan, apart] = prepare(gemm, way, libraries.cublaslt());
       if (!apart) return std::make_unique<InnerProductKernel>(std::move(plan), fusion.roles, fusion.after);
@@ -147,6 +147,16 @@ std::vector<KernelDescription> activated(const KernelDescription& d, const Kerne
   return all;
 }
 
+// The ways as cuBLASLt has them, and, where that is faster, those by padded rows before them.
+std::vector<KernelDescription> with_padded(Padded which, const KernelDescription& d, const KernelRequest& request, const PaddedSizes& s,
+                                           Binder after, std::int64_t own_workspace, std::vector<KernelDescription> plain,
+                                           Libraries& libraries) {
+  if (!gains_by_padding(s, d.inputs[0].dtype)) return plain;
+  std::vector<KernelDescription> all = describe_padded(which, d, request, s, std::move(after), own_workspace, libraries);
+  for (KernelDescription& k : plain) all.push_back(std::move(k));
+  return all;
+}
+
 }  // namespace
 
 std::vector<KernelDescription> describe_inner_product(const KernelRequest& request, Libraries* libraries) {
@@ -154,7 +164,7 @@ std::vector<KernelDescription> describe_inner_product(const KernelRequest& reque
   d.inputs[0].layout = d.inputs[1].layout = shared_layout(request.inputs[0], request.inputs[1]);
   for (Operand& o : d.outputs) o.layout = Layout::row_major(2);
   if (!takes(d)) return {};
-  const Sizes s{d.inputs[0].shape[0], d.inputs[0].shape.elements() / d.inputs[0].shape[0], d.outputs[0].shape[1]};
+  const PaddedSizes s{d.inputs[0].shape[0], d.inputs[0].shape.elements() / d.inputs[0].shape[0], d.outputs[0].shape[1]};
   const std::string activation = request.attributes->text("activation", "");
   const bool bias = has(d.inputs, 2), relu = activation == "Relu";
   const Gemm gemm{.m = s.outputs, .n = s.samples, .k = s.inner, .transpose_a = true, .dtype = d.inputs[0].dtype};
@@ -164,7 +174,8 @@ std::vector<KernelDescription> describe_inner_product(const KernelRequest& reque
            .roles = {.a = 1, .b = 0, .bias_in = bias ? 2 : -1}};
   if (bias || relu) f.instead = bias_binder(d.outputs[0], bias ? 2 : -1, relu);
   // yᵀ[O,N] = w[O,K] · xᵀ[K,N]
-  if (activation.empty() || relu) return descriptions_of(d, request, gemm, f, 0, *libraries);
+  if (activation.empty() || relu)
+    return with_padded(Padded::outputs, d, request, s, f.instead, 0, descriptions_of(d, request, gemm, f, 0, *libraries), *libraries);
   const bool kept = has(d.outputs, 1);
   if (kept) f.roles.before_out = 1;
   return activated(d, request, gemm, f,
@@ -179,10 +190,12 @@ std::vector<KernelDescription> describe_inner_product_backward_data(const Kernel
   d.inputs[0].layout = Layout::row_major(2);
   if (has(d.inputs, 2)) d.inputs[2].layout = d.outputs[0].layout;
   if (!takes(d)) return {};
-  const Sizes s{d.inputs[0].shape[0], d.outputs[0].shape.elements() / d.inputs[0].shape[0], d.inputs[0].shape[1]};
+  const PaddedSizes s{d.inputs[0].shape[0], d.outputs[0].shape.elements() / d.inputs[0].shape[0], d.inputs[0].shape[1]};
   // dxᵀ[K,N] = wᵀ[K,O] · dyᵀ[O,N]
   const Gemm gemm{.m = s.inner, .n = s.samples, .k = s.outputs, .dtype = d.inputs[0].dtype};
-  if (!has(d.inputs, 2)) return descriptions_of(d, request, gemm, {.roles = {.a = 1, .b = 0}}, 0, *libraries);
+  if (!has(d.inputs, 2))
+    return with_padded(Padded::gradients, d, request, s, {}, 0,
+                       descriptions_of(d, request, gemm, {.roles = {.a = 1, .b = 0}}, 0, *libraries), *libraries);
   return activated(d, request, gemm, {.roles = {.a = 1, .b = 0, .before_in = 2}}, CUBLASLT_EPILOGUE_DGELU, *libraries);
 }
 
@@ -192,7 +205,7 @@ std::vector<KernelDescription> describe_inner_product_backward_weights(const Ker
   d.inputs[0].layout = d.outputs[0].layout = shared_layout(request.inputs[0], request.outputs[0]);
   d.inputs[1].layout = Layout::row_major(2);
   if (!takes(d)) return {};
-  const Sizes s{d.inputs[0].shape[0], d.inputs[0].shape.elements() / d.inputs[0].shape[0], d.inputs[1].shape[1]};
+  const PaddedSizes s{d.inputs[0].shape[0], d.inputs[0].shape.elements() / d.inputs[0].shape[0], d.inputs[1].shape[1]};
   Fusion f{.roles = {.a = 0, .b = 1}};
   std::int64_t own_workspace = 0;
   if (has(d.outputs, 1)) {
@@ -204,8 +217,9 @@ std::vector<KernelDescription> describe_inner_product_backward_weights(const Ker
     f.instead = [sum = *sum](const Buffers& b) { return sum.bind(b.inputs[1], b.outputs[1], b.workspace); };
   }
   // dwᵀ[K,O] = xᵀ[K,N] · dy[N,O]
-  return descriptions_of(d, request, {.m = s.inner, .n = s.outputs, .k = s.samples, .transpose_b = true, .dtype = d.inputs[0].dtype}, f,
-                         own_workspace, *libraries);
+  const Gemm gemm{.m = s.inner, .n = s.outputs, .k = s.samples, .transpose_b = true, .dtype = d.inputs[0].dtype};
+  return with_padded(Padded::gradients_of_weights, d, request, s, f.instead, own_workspace,
+                     descriptions_of(d, request, gemm, f, own_workspace, *libraries), *libraries);
 }
 
 }  // namespace tandem::cuda

@@ -1,5 +1,5 @@
-// RowNormalization and its gradient (docs/internal-operators.md) by cuDNN's normalization of layers and of mean squares. Not with a
-// sum before it, nor with one behind its gradient: cuDNN 9.19 plans the graph of both, and finds no pointer when it runs.
+// RowNormalization and its gradient (docs/internal-operators.md) by cuDNN's normalization of layers and of mean squares. The residual's
+// sum before it is in the same graph. A sum behind its gradient is not: cuDNN 9.19 plans that, and finds no pointer when it runs.
 #include "kernels/cuda/cudnn/kernel.h"
 #include "kernels/cuda/libraries.h"
 
@@ -42,14 +42,18 @@ std::optional<KernelDescription> description(const KernelRequest& request, std::
 }  // namespace
 
 std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequest& request, Libraries* libraries) {
-  if (has(request.inputs, 3)) return {};
   const Rows all(request);
   const std::optional<KernelDescription> d =
       description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms, libraries->device().model);
   if (!d) return {};
   const CudnnRecipe recipe{.family = "cudnn.row_normalization", .description = *d, .build = [all, in = d->inputs, out = d->outputs] {
                              CudnnGraph g;
-                             const auto x = g.tensor(in[0].dtype, all.whole, input_role(0));
+                             auto x = g.tensor(in[0].dtype, all.whole, input_role(0));
+                             if (has(in, 3)) {
+                               const auto sum = g.tensor(out[3].dtype, all.whole, output_role(3));
+                               g.pointwise(CUDNN_POINTWISE_ADD, x, g.tensor(in[3].dtype, all.whole, input_role(3)), sum);
+                               x = sum;
+                             }
                              CudnnGraph::Norm n{.x = x,
                                                 .scale = g.tensor(DType::float32, all.row, input_role(1)),
                                                 .bias = {},

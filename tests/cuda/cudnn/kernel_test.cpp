@@ -119,5 +119,23 @@ TEST_F(CudnnKernels, FindTheirPlansOnDisk) {
   EXPECT_EQ(another_process(), Plans(2, 0)) << "the engine's plans have no text";
 }
 
+// A plan for the device's description may want less than the same plan on the device.
+TEST_F(CudnnKernels, ArePlannedOnTheDeviceWhereItIsAtHand) {
+  library().workspace_on_device = 3000;
+  DeviceDescription at_hand = describe_h200();
+  at_hand.cudnn_json.clear();
+  Libraries there{at_hand};
+  EXPECT_EQ(descriptions_of(recipe, request, there).at(0).workspace, 3072 + 256);
+  EXPECT_NE(descriptions_of(recipe, request, there).at(0).make(), nullptr);
+}
+
+TEST_F(CudnnKernels, LeaveOutEnginesThatAreWrong) {
+  library().notes = {{}, {}, {}};
+  recipe.filter.without = {0, 2};
+  const std::vector<KernelDescription> all = describe();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kernel, "cudnn.convolution.eng1");
+}
+
 }  // namespace
 }  // namespace tandem::cuda

@@ -46,13 +46,6 @@ TEST_F(CudaDevices, ReplayKernelsWithTheirStreamsPriorities) {
   EXPECT_EQ(calls().launches, 1);
 }
 
-TEST_F(CudaDevices, LeaveNothingOfAGraphThatCannotBeUploaded) {
-  calls().upload_fails = true;
-  EXPECT_THROW(capture(), Error);
-  EXPECT_EQ(calls().graphs, 0);
-  EXPECT_EQ(calls().executables, 0);
-}
-
 TEST_F(CudaDevices, RunAheadAndTellOfWorkThatFailed) {
   EXPECT_TRUE(device->runs_ahead());
   const std::unique_ptr<Event> event = device->create_event();

@@ -72,7 +72,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t, unsig
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t) { return --calls().graphs, cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return --calls().executables, cudaSuccess; }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return calls().upload_fails ? cudaErrorMemoryAllocation : cudaSuccess; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return ++calls().launches, cudaSuccess; }
 
 }  // extern "C"

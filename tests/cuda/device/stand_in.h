@@ -8,7 +8,7 @@
 namespace tandem::test::runtime {
 
 struct Calls {
-  bool memory_left = true, registrable = true, device_lost = false, upload_fails = false;
+  bool memory_left = true, registrable = true, device_lost = false;
   int allocated = 0, summed = 0, graphs = 0, executables = 0, launches = 0;
   unsigned long long graph_flags = 0;
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
