@@ -2,12 +2,16 @@
 #include "planner/lower/tuner.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <barrier>
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
@@ -24,17 +28,21 @@ class Listed final : public Backend {
   DeviceModel model(int, int) const override { return {}; }
   std::vector<KernelRow> rows() const override { return {}; }
   std::vector<KernelDescription> describe(const KernelRequest& request) const override {
-    return std::vector<KernelDescription>(request.timed ? 4 : 1);
+    std::vector<KernelDescription> all(request.timed ? 4 : 1);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].kernel = concat("listed.", i);
+    return all;
   }
   std::unique_ptr<Device> open(int, const KernelOptions&) const override { return nullptr; }
   std::unique_ptr<CollectiveGroup> create_group(const GroupSpec&) const override { return nullptr; }
   Timing measure(const KernelDescription&, const KernelOptions&) const override {
+    during();
     if (times_.empty()) throw std::logic_error("timed too often");
     const double seconds = times_.front();
     times_.pop_front();
     return {seconds, disturbed_};
   }
   std::size_t left() const { return times_.size(); }
+  std::function<void()> during = [] {};  // what happens while a kernel is timed
 
  private:
   mutable std::deque<double> times_;
@@ -219,6 +227,60 @@ TEST_F(TunerFile, TimesOfDevicesThatTakeTurnsAreAsManyTimesLonger) {
     Tuner tuner(backend, true, file_);
     for (int i = 0; i < 2; ++i) EXPECT_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, {}, 0, {.sharing = sharing}).seconds, 0.5 * sharing);
   }
+}
+
+// A device that is lost stays so for the process: the next one must not go the same way.
+TEST_F(TunerFile, AKernelThatLosesTheDeviceIsLeftOutFromThenOn) {
+  Listed lost({});
+  lost.during = [] { fail(ExitCode::device, "an illegal memory access was encountered"); };
+  try {
+    ask(lost, "a|b");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string_view(e.what()).find("an illegal memory access"), std::string_view::npos) << e.what();
+  }
+  EXPECT_EQ(ask(Listed({}), "a|b"), all(std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(ask(Listed({2}), "a|b", true), all(2)) << "asked for once more";
+  EXPECT_EQ(ask(Listed({}), "a|b"), all(2));
+}
+
+TEST_F(TunerFile, AKernelThatEndsItsProcessIsLeftOutByTheNext) {
+  Listed killed({});
+  killed.during = [] { raise(SIGKILL); };
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    ask(killed, "deadly");
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(ask(Listed({1}), "another"), all(1));
+  Listed none({});
+  Tuner tuner(none, true, file_, false, {}, [] { return false; });
+  const Attributes attributes;
+  KernelDescription d;
+  d.kernel = "deadly";
+  EXPECT_EQ(tuner.cost({"Relu", &attributes, {}, {}, {}}, d, 0, {}).seconds, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(tuner.ended_processes(), std::vector<std::string>{"deadly"});
+}
+
+TEST_F(TunerFile, WhatALivingProcessTimesIsNotLeftOut) {
+  Listed slow({3}), other({2});
+  slow.during = [&] { EXPECT_EQ(ask(other, "slow"), all(2)); };
+  EXPECT_EQ(ask(slow, "slow")[0], 3);
+}
+
+TEST(Tuner, LeavesOutKernelsByName) {
+  setenv("TANDEM_WITHOUT_KERNELS", "listed.0,listed.2", 1);
+  const Listed backend({});
+  Tuner tuner(backend, true, "");
+  unsetenv("TANDEM_WITHOUT_KERNELS");
+  const Attributes none;
+  std::vector<std::string> names;
+  for (const KernelDescription& d : tuner.describe({"Relu", &none, {}, {}, {}})) names.push_back(d.kernel);
+  EXPECT_EQ(names, (std::vector<std::string>{"listed.1", "listed.3"}));
 }
 
 TEST(Tuner, AsksForSecondChoicesOnlyToTimeThem) {
