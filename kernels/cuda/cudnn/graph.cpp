@@ -26,10 +26,11 @@ Descriptor pointwise_descriptor(cudnnPointwiseMode_t mode) {
   return d;
 }
 
-Descriptor pooling_descriptor(cudnnResampleMode_t mode, const Window& w) {
+Descriptor pooling_descriptor(const Window& w) {
   Descriptor d(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
+  const cudnnResampleMode_t mode = CUDNN_RESAMPLE_MAXPOOL;
   const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
-  const cudnnPaddingMode_t padding = mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
+  const cudnnPaddingMode_t padding = CUDNN_NEG_INF_PAD;
   d.set(CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, 1, &mode)
       .set(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT)
       .set(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan)
@@ -230,33 +231,31 @@ void CudnnGraph::pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, Tenso
       .finalize("pointwise backward");
 }
 
-void CudnnGraph::pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window) {
-  say("pool ", static_cast<int>(mode), text_of(x, y), text_of(window), index ? text_of(*index) : "");
-  const Descriptor pooling = pooling_descriptor(mode, window);
-  Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
-  d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, (*this)[x])
+void CudnnGraph::pool(TensorId x, TensorId y, TensorId index, const Window& window) {
+  say("pool ", text_of(x, y, index), text_of(window));
+  const Descriptor pooling = pooling_descriptor(window);
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, (*this)[x])
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, (*this)[y])
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, pooling)
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA, 1.0)
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA, 0.0);
-  if (index) d.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, (*this)[*index]);
-  d.finalize("pooling forward");
-  operations_.push_back(std::move(d));
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA, 0.0)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, (*this)[index])
+      .finalize("pooling forward");
 }
 
-// Max pooling always takes the forward pass's index: from x and y alone cuDNN crashes.
-void CudnnGraph::pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window) {
-  say("pool backward ", static_cast<int>(mode), text_of(dy, dx), text_of(window), index ? text_of(*index) : "");
-  const Descriptor pooling = pooling_descriptor(mode, window);
-  Descriptor d(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
-  d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, (*this)[dy])
+// By the forward pass's index: from x and y alone cuDNN crashes.
+void CudnnGraph::pool_backward(TensorId dy, TensorId dx, TensorId index, const Window& window) {
+  say("pool backward ", text_of(dy, dx, index), text_of(window));
+  const Descriptor pooling = pooling_descriptor(window);
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, (*this)[dy])
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, (*this)[dx])
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, pooling)
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA, 1.0)
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA, 0.0);
-  if (index) d.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, (*this)[*index]);
-  d.finalize("pooling backward");
-  operations_.push_back(std::move(d));
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA, 0.0)
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, (*this)[index])
+      .finalize("pooling backward");
 }
 
 void CudnnGraph::norm_training(const Norm& n) {

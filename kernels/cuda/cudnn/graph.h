@@ -50,8 +50,9 @@ class CudnnGraph {
   void reduce(cudnnReduceTensorOp_t by, TensorId x, TensorId y);  // along the axes where y has ones
   void reshape(TensorId x, TensorId y);
   void pointwise_backward(cudnnPointwiseMode_t mode, TensorId x, TensorId dy, TensorId dx);
-  void pool(cudnnResampleMode_t mode, TensorId x, TensorId y, std::optional<TensorId> index, const Window& window);
-  void pool_backward(cudnnResampleMode_t mode, TensorId dy, TensorId dx, std::optional<TensorId> index, const Window& window);
+  // The largest of each window; `index`: its place there.
+  void pool(TensorId x, TensorId y, TensorId index, const Window& window);
+  void pool_backward(TensorId dy, TensorId dx, TensorId index, const Window& window);
   // By rows there may be no bias, and of a mean square no mean.
   struct Norm {
     TensorId x, scale;

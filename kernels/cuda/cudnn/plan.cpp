@@ -15,7 +15,8 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t most_compiled = 4;  // engines of a graph that may be compiled at run time, a second each
-constexpr std::ptrdiff_t most_alike = 3;  // choices of one engine's knobs: its best guesses differ little, another engine may more
+// Choices of one engine's knobs: its best guesses differ by some 2%, another engine may by more.
+constexpr std::ptrdiff_t most_alike = 3, most_compiled_alike = 2;
 constexpr std::size_t most_fallbacks = 2;
 
 // One plan at a time in a process: once two threads have compiled at once, cuDNN 9.19 compiles nothing any more.
@@ -175,10 +176,10 @@ std::vector<PlannedEngine> CudnnTarget::look_for(const CudnnGraph& graph, const 
         const Engine engine = engine_of(configuration);
         if (std::find(filter.without.begin(), filter.without.end(), engine.index) != filter.without.end()) continue;
         const auto alike = [&](const PlannedEngine& p) { return p.engine.index == engine.index; };
-        if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; }) ||
-            std::count_if(found.begin(), found.end(), alike) == most_alike)
-          continue;
         const bool at_run_time = compiled_at_run_time(configuration);
+        if (std::any_of(found.begin(), found.end(), [&](const PlannedEngine& p) { return p.engine == engine; }) ||
+            std::count_if(found.begin(), found.end(), alike) >= (at_run_time ? most_compiled_alike : most_alike))
+          continue;
         if (at_run_time && compiled == most_compiled) continue;
         found.push_back({engine, workspace_of(graph, engine, configuration)});
         compiled += at_run_time;
