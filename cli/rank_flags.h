@@ -14,7 +14,7 @@ inline constexpr FlagWord<Collectives> collectives_words[] = {{"auto", Collectiv
 
 struct RankFlags : FlagGroup {
   constexpr RankFlags() : FlagGroup("several processes") {}
-  Flag<std::optional<std::int64_t>> processes{*this, "processes", "N", "", "start N ranks on this machine, each with its share of --devices", {.scope = FlagScope::call}};
+  Flag<std::optional<std::int64_t>> processes{*this, "processes", "N", "", "start N ranks on this machine, each with its share of --devices (default 1; of train on several GPUs one each)", {.scope = FlagScope::call}};
   Flag<std::string> rank{*this, "rank", "N", "", "which rank this process is (mpirun, srun and torchrun tell by themselves)", {.scope = FlagScope::call}};
   Flag<std::string> world_size{*this, "world-size", "N", "", "how many ranks there are", {.scope = FlagScope::call}};
   Flag<std::string> address{*this, "address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT, under torchrun the next port)", {.scope = FlagScope::call}};

@@ -133,9 +133,9 @@ std::optional<WorldOptions> world_options(const Invocation& call) {
   return o;
 }
 
-int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*), std::int64_t restarts) {
+int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*), const RankStart& start) {
   std::optional<WorldOptions> world = world_options(asked);
-  const std::int64_t processes = world ? world->ranks : asked.arguments[rank_flags.processes].value_or(1);
+  std::int64_t processes = world ? world->ranks : asked.arguments[rank_flags.processes].value_or(1);
   const Arguments a = with_devices(asked, processes, world ? world->rank == 0 : processes == 1);
   const Invocation call{a, asked.streams, asked.environment};
   if (world) {
@@ -150,13 +150,20 @@ int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*), std
     entered.together = true;
     return code;
   }
+  const auto own = [&] { return own_devices(parse_devices(a[device_flags.devices]), nullptr); };  // all are this machine's
+  if (start.one_for_each_gpu && !asked.arguments[rank_flags.processes] && a[placement_flags.offload] == Offloaded::nothing) {
+    processes = usual_processes(own());
+    if (processes > 1)
+      call.say(concat("note: ", processes, " processes, one for each GPU, whose steps are captured whole (", rank_flags.processes.flag(),
+                      " 1 overrules it)"));
+  }
   if (processes == 1) return job(call, nullptr);
-  const std::vector<DeviceSpec> devices = own_devices(parse_devices(a[device_flags.devices]), nullptr);  // all are this machine's
+  const std::vector<DeviceSpec> devices = own();
   if (processes == 0 || std::ssize(devices) % processes != 0)
     fail(ExitCode::usage, "--processes ", processes, " for ", devices.size(), devices.size() == 1 ? " device" : " devices", " (", to_string(devices),
          "): expected as many devices for each process");
   BackendSet::load(devices).check(devices, true);
-  return run_processes(static_cast<int>(processes), restarts);
+  return run_processes(static_cast<int>(processes), start.restarts);
 }
 
 bool is_first(const World* world) { return !world || world->rank() == 0; }

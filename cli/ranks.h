@@ -14,8 +14,12 @@ std::optional<WorldOptions> world_options(const Invocation& call);
 
 // Runs `job` alone (its world is null), or as the rank of several that world_options() tells, with only rank 0's streams
 // open; or starts --processes ranks and waits for them. What goes wrong in one rank the others hear of, and none ends
-// before all are done. `restarts`: of run_processes().
-int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world), std::int64_t restarts = 0);
+// before all are done.
+struct RankStart {
+  std::int64_t restarts = 0;  // of run_processes()
+  bool one_for_each_gpu = false;  // where nothing is said of processes: usual_processes()
+};
+int on_ranks(const Invocation& call, int (*job)(const Invocation&, World* world), const RankStart& start = {});
 
 // What a rank ends with whose failure rank 0 tells, where all write to one terminal: said once is enough.
 struct ToldByFirst : std::exception {

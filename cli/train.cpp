@@ -254,7 +254,7 @@ int run(const Invocation& call) {
          " needs --processes, whose ranks it starts again (for other launchers: docs/clusters.md)");
   if (const std::string run = a[record_flags.run_dir]; restarts > 0 && (run.empty() || run == "none"))
     fail(ExitCode::usage, "--restart ", restarts, " needs --run-dir, the folder whose checkpoint the ranks go on from");
-  if (!a[output_flags.dry_run]) return on_ranks(call, train, restarts);
+  if (!a[output_flags.dry_run]) return on_ranks(call, train, {.restarts = restarts, .one_for_each_gpu = true});
   const Arguments filled = with_devices(call, a[rank_flags.processes].value_or(1), true);
   return train({filled, call.streams, call.environment}, nullptr);
 }

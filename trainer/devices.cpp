@@ -131,6 +131,14 @@ std::vector<std::string> rules_of(std::string_view text) {
 
 }  // namespace
 
+int usual_processes(const std::vector<DeviceSpec>& devices) {
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (devices[i].id.backend == "cpu" || (i > 0 && devices[i].id.backend != devices[0].id.backend) ||
+        std::count_if(devices.begin(), devices.end(), [&](const DeviceSpec& d) { return d.id == devices[i].id; }) > 1)
+      return 1;
+  return std::max<int>(1, static_cast<int>(devices.size()));
+}
+
 std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view slice_weights) {
   std::vector<DeviceSpec> list;
   std::vector<std::optional<std::int64_t>> tasks;

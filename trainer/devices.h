@@ -48,6 +48,10 @@ struct DeviceChoice {
 DeviceChoice chosen_devices(std::string_view asked, int processes, const std::function<Gpus()>& gpus,
                             const std::vector<std::string>& named = {});
 
+// How many processes train on these devices where nobody says it: one for each GPU where all are GPUs, each there once, since the sums
+// of one process's GPUs cannot be part of a captured step; else 1.
+int usual_processes(const std::vector<DeviceSpec>& devices);
+
 // Rules of a placement: "encoder.*=cpu:0;fc*=cpu:1", by devices of `devices`. Of `ranks` with devices of the same numbers a task tells
 // which is meant. Fails (usage) on other text, and on a device that is not there. The function below reads the devices of one rule.
 std::vector<Parallelism::Place> parse_place(std::string_view rules, const std::vector<DeviceSpec>& devices, int ranks = 1);

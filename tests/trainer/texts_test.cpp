@@ -71,6 +71,12 @@ TEST(Devices, AreNotOneProcesssTwice) {
   EXPECT_EQ(own_devices(parse_devices("cuda:0*2,cuda:1*2"), nullptr).size(), 4U);
 }
 
+TEST(Devices, OfSeveralGpusAreOnesOfAProcessEach) {
+  const std::pair<const char*, int> rows[] = {{"cpu:0-3", 1},  {"cuda:0", 1},       {"cuda:0-7", 8},           {"cuda:1,cuda:3", 2},
+                                              {"cuda:0*4", 1}, {"cuda:0,cpu:0", 1}, {"cuda:0*2,cuda:1*2", 1}, {"cpu:0,cuda:0-1", 1}};
+  for (const auto& [devices, processes] : rows) EXPECT_EQ(usual_processes(parse_devices(devices)), processes) << devices;
+}
+
 // Devices that are left open, by how many GPUs there are. `message`: the reason of the choice, or what an error says.
 struct ChoiceRow {
   const char* asked;

@@ -126,6 +126,7 @@ class Fit {
   double timed_samples_ = 0, timed_seconds_ = 0, waited_seconds_ = 0;
   Clock::duration trained_{};  // time of all steps so far
   Clock::time_point kept_at_ = Clock::now();  // the last checkpoint
+  bool told_of_capture_ = false;
   bool begun_ = false, stopped_ = false, stopped_early_ = false, in_step_ = false;
   std::optional<Begun> ahead_;  // begun while the one before computes
   bool announced_ = false;      // the next batch, to the step begun last

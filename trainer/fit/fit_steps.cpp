@@ -63,6 +63,10 @@ Fit::Stepped Fit::run_step(Loader& loader, bool first) {
 
 void Fit::report_step(const Stepped& step, bool first) {
   if (!std::isfinite(step.report.loss)) diverged(step.report);
+  if (const std::string why = told_of_capture_ ? "" : s_.session->not_captured(step.last.plan, 0); !why.empty()) {
+    told_of_capture_ = true;
+    warn(concat("the device starts each step kernel by kernel, as it cannot be captured: ", why));
+  }
   count(step.report, first);
   at_.epoch = step.last.epoch;
   at_.batch = step.last.index + 1;
