@@ -44,7 +44,7 @@ struct RowSize {
   std::int64_t axis;
 };
 // Odd rows, rows of one warp and of a block, rows that stay in registers and such that do not, many rows.
-const RowSize row_sizes[] = {{{7, 13}, 1},  {{3, 5, 64}, 2}, {{2, 6, 16, 8}, 2}, {{2, 2, 1096}, 2},
+const RowSize row_sizes[] = {{{7, 13}, 1},  {{3, 5, 64}, 2}, {{9, 768}, 1}, {{2, 6, 16, 8}, 2}, {{2, 2, 1096}, 2},
                              {{2, 518}, 1}, {{2, 8264}, 1},  {{90, 8}, 1}};
 
 TEST_P(Normalizations, OfRows) {

@@ -1,11 +1,13 @@
-// Normalization of rows and its gradient. `lanes` threads share a row, in packs of `width` elements; the first `kept_packs` of each
-// thread stay in its registers, and what a longer row has beyond them is read again.
+// Normalization of rows and its gradient. `lanes` threads share a row, in packs of `width` elements; the first `kept` of each thread
+// stay in its registers, and what a longer row has beyond them is read again.
 #pragma once
 #include "kernels/cuda/bodies/pack.h"
 
 namespace tandem::cuda {
 
-inline constexpr int kept_packs = 4;
+// A warp has room for rows of 1024 numbers, in float32 and in 16 bits: it waits for no other, and has more under way than a block.
+template <class T, int lanes>
+inline constexpr int kept_packs = lanes == 32 && sizeof(T) == 4 ? 8 : 4;
 
 template <int lanes>
 inline constexpr int row_threads = lanes < 128 ? 128 : lanes;
@@ -14,7 +16,7 @@ inline constexpr int row_threads = lanes < 128 ? 128 : lanes;
 // addend is held as A, y as Y: beside float32 x they may be of 16 bits.
 template <class T, int width, int lanes, class A = T, class Y = T>
 struct RowNormalizationBody {
-  static constexpr int threads = row_threads<lanes>;
+  static constexpr int threads = row_threads<lanes>, kept_of_each = kept_packs<T, lanes>;
   static constexpr bool cooperative = true;
   using C = Compute<T>;
   const T* x;
@@ -69,21 +71,21 @@ struct RowNormalizationBody {
     const std::int64_t begin = row * packs;
     const T* const again = addend ? sum : x;
     const C n = static_cast<C>(packs) * width;
-    constexpr int reach = kept_packs * lanes;
-    Pack<T, width> kept[kept_packs];
+    constexpr int reach = kept_of_each * lanes;
+    Pack<T, width> kept[kept_of_each];
     C m = 0, squares = 0;
-    for (int k = 0; k < kept_packs; ++k)
+    for (int k = 0; k < kept_of_each; ++k)
       if (lane + k * lanes < packs) {
         kept[k] = first_read(begin + lane + k * lanes);
         m += total_of(kept[k]);
       }
     for (std::int32_t p = lane + reach; p < packs; p += lanes) m += total_of(first_read(begin + p));
     m = rms ? C(0) : combine_block<lanes, 0>(t, m, add) / n;
-    for (int k = 0; k < kept_packs; ++k)
+    for (int k = 0; k < kept_of_each; ++k)
       if (lane + k * lanes < packs) squares += squares_of(kept[k], m);
     for (std::int32_t p = lane + reach; p < packs; p += lanes) squares += squares_of(read_pack<width>(again, begin + p), m);
     const C r = C(1) / sqrt(combine_block<lanes, 1>(t, squares, add) / n + static_cast<C>(epsilon));
-    for (int k = 0; k < kept_packs; ++k)
+    for (int k = 0; k < kept_of_each; ++k)
       if (lane + k * lanes < packs) finish(begin + lane + k * lanes, lane + k * lanes, kept[k], m, r);
     for (std::int32_t p = lane + reach; p < packs; p += lanes) finish(begin + p, p, read_pack<width>(again, begin + p), m, r);
     if (lane != 0) return;
@@ -97,7 +99,7 @@ struct RowNormalizationBody {
 // as D, which beside float32 x may be of 16 bits; or as the sum of float32 and `more`, an M of 16 bits.
 template <class T, int width, int lanes, class D = T, class M = D>
 struct RowGradientBody {
-  static constexpr int threads = row_threads<lanes>;
+  static constexpr int threads = row_threads<lanes>, kept_of_each = kept_packs<T, lanes>;
   static constexpr bool cooperative = true;
   using C = Compute<T>;
   const D* dy;
@@ -149,21 +151,21 @@ struct RowGradientBody {
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const auto add = [](C a, C b) { return a + b; };
     const int lane = t.thread() % lanes, group = t.thread() / lanes;
-    constexpr int reach = kept_packs * lanes, groups = threads / lanes;
+    constexpr int reach = kept_of_each * lanes, groups = threads / lanes;
     const C share = C(1) / (static_cast<C>(packs) * width);
-    C scales[kept_packs][width] = {}, biases[kept_packs][width] = {};
+    C scales[kept_of_each][width] = {}, biases[kept_of_each][width] = {};
     for (std::int64_t row = t.block() * groups + group; row < rows; row += t.blocks() * groups) {
       const std::int64_t begin = row * packs;
       const C m = rms ? C(0) : mean[row], r = inverse_deviation[row];
-      Pack<D, width> gradients[kept_packs];
-      Pack<T, width> values[kept_packs];
+      Pack<D, width> gradients[kept_of_each];
+      Pack<T, width> values[kept_of_each];
       C whole = 0, products = 0;
-      for (int k = 0; k < kept_packs; ++k)
+      for (int k = 0; k < kept_of_each; ++k)
         if (lane + k * lanes < packs) {
           gradients[k] = gradient_at(begin + lane + k * lanes);
           values[k] = read_pack<width>(x, begin + lane + k * lanes);
         }
-      for (int k = 0; k < kept_packs; ++k)
+      for (int k = 0; k < kept_of_each; ++k)
         if (lane + k * lanes < packs) {
           sum(gradients[k], values[k], lane + k * lanes, m, r, whole, products);
           for (int i = 0; i < width; ++i) {
@@ -175,7 +177,7 @@ struct RowGradientBody {
         sum(gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
       whole = rms ? C(0) : combine_block<lanes, 0>(t, whole, add) * share;
       products = combine_block<lanes, 1>(t, products, add) * share;
-      for (int k = 0; k < kept_packs; ++k)
+      for (int k = 0; k < kept_of_each; ++k)
         if (lane + k * lanes < packs) finish(begin + lane + k * lanes, gradients[k], values[k], lane + k * lanes, m, r, whole, products);
       for (std::int32_t p = lane + reach; p < packs; p += lanes)
         finish(begin + p, gradient_at(begin + p), read_pack<width>(x, begin + p), p, m, r, whole, products);
@@ -186,7 +188,7 @@ struct RowGradientBody {
       C* const together = t.template shared<C, 2 * reach * width, 2>();
       for (int turn = groups; turn-- > 0;) {
         if (group == turn)
-          for (int k = 0; k < kept_packs; ++k)
+          for (int k = 0; k < kept_of_each; ++k)
             for (int i = 0; i < width; ++i) {
               C* const at = together + (k * width + i) * lanes + lane;
               if (turn != groups - 1) {
@@ -201,7 +203,7 @@ struct RowGradientBody {
       if (group != 0) return;
     }
     C* const own = partial + t.block() * 2 * packs * width;
-    for (int k = 0; k < kept_packs; ++k)
+    for (int k = 0; k < kept_of_each; ++k)
       if (lane + k * lanes < packs) {
         Pack<C, width> of_scale, of_bias;
         for (int i = 0; i < width; ++i) {

@@ -27,7 +27,7 @@ auto visit_rows(std::int64_t n, F&& f) {
     return f.template operator()<1, 128>();
   } else {
     if (n % full != 0) return f.template operator()<1, 128>();
-    return n / full <= 32 * kept_packs ? f.template operator()<full, 32>() : f.template operator()<full, 256>();
+    return n / full <= 32 * kept_packs<T, 32> ? f.template operator()<full, 32>() : f.template operator()<full, 256>();
   }
 }
 
@@ -102,9 +102,10 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
         using Body = RowGradientBody<T, width, lanes, D, M>;
         using Sums = RowSumsBody<T, D, M>;
         using C = Compute<T>;
-        constexpr std::int64_t kept = std::int64_t{kept_packs} * lanes * width;
+        constexpr std::int64_t kept = std::int64_t{kept_packs<T, lanes>} * lanes * width;
+        constexpr int of_one = lanes == 32 && sizeof(D) == 2 ? 3 : 2;  // blocks of a multiprocessor, as many as its registers hold
         const std::int64_t blocks =
-            std::min<std::int64_t>(multiprocessors_of(request.options) * (lanes == 32 ? 3 : 2), ceil_div(all.rows, Body::threads / lanes));
+            std::min<std::int64_t>(multiprocessors_of(request.options) * of_one, ceil_div(all.rows, Body::threads / lanes));
         if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
         d->make = launches([=](const Buffers& b) -> Launches {
           C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
