@@ -66,7 +66,11 @@ bool passes(const Descriptor& configuration, const EngineFilter& filter) {
   const auto noted = [&](cudnnBackendNumericalNote_t n) { return std::find(notes.begin(), notes.end(), n) != notes.end(); };
   if (noted(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;  // sums are float32's
   if (filter.deterministic && noted(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
-  if (!filter.winograd && noted(CUDNN_NUMERICAL_NOTE_WINOGRAD)) return false;
+  // Fourier's way rounds as Winograd's does.
+  for (const cudnnBackendNumericalNote_t rounding :
+       {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, CUDNN_NUMERICAL_NOTE_FFT})
+    if (!filter.winograd && noted(rounding)) return false;
   if (filter.exact_float32 && (noted(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || noted(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))) return false;
   return true;
 }

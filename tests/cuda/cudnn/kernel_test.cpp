@@ -65,12 +65,16 @@ TEST_F(CudnnKernels, OfMoreWorkspaceThanPlannedAreRefused) {
 }
 
 TEST_F(CudnnKernels, AreThoseThatPromiseWhatIsAskedFor) {
-  library().notes = {{CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, {}};
+  library().notes = {{CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, {},
+                     {CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6},               {CUDNN_NUMERICAL_NOTE_FFT}};
   const auto names = [&] {
     std::vector<std::string> list;
     for (const KernelDescription& d : describe()) list.push_back(d.kernel);
     return list;
   };
+  EXPECT_EQ(names(), (std::vector<std::string>{"cudnn.convolution.eng1", "cudnn.convolution.eng2", "cudnn.convolution.eng3",
+                                               "cudnn.convolution.eng4"}));
+  recipe.filter.winograd = false;
   EXPECT_EQ(names(), (std::vector<std::string>{"cudnn.convolution.eng1", "cudnn.convolution.eng2"}));
   recipe.filter.deterministic = true;
   EXPECT_EQ(names(), (std::vector<std::string>{"cudnn.convolution.eng2"}));
