@@ -6,7 +6,8 @@ import re
 import statistics
 import sys
 
-from gpu_check_report import Job
+from gpu_check_job import Job
+from gpu_check_report import KernelTimes
 
 COMMUNICATION = 6  # exit status of the program
 MEBI = 1 << 20
@@ -21,6 +22,10 @@ SGD = ["--lr", "0.02", "--momentum", "0.9"]
 # Networks that models/ does not hold: gpu-bundle exports them where it finds PyTorch, else gpu-check does, by --python.
 EXPORTED = ["bert_mini", "gpt_mini", "bert_base", "gpt2_small"]
 OPTIONS = {"gpt_mini": ["--class-axis", "2"], "gpt2_small": ["--class-axis", "2"]}
+# What a GPU is said to have: the field of `tandem devices --json`, its unit's size, its unit.
+FIELDS = [("memory", MEBI, "MiB"), ("bandwidth", 1e9, "GB/s"), ("flops", 1e12, "TFLOP/s")]
+LEFT_OUT = re.compile(r"kernel ((?:(?!kernel )[^\"\n])+?) is left out: a process ended while it was timed")
+TRIES = 5  # of a program that kernels end while they are timed: each time one kernel fewer
 
 
 class NoGpu(Exception):
@@ -46,15 +51,22 @@ def json_lines(text):
     return values
 
 
-def last_line(text, status):
-    lines = text.strip().splitlines()
-    return f"{lines[-1]} (status {status})" if lines else f"status {status}"
+def json_array(text):
+    """The first array of objects that begins a line, and the text without it; None where there is none."""
+    for begin in re.finditer(r"^\[", text, re.MULTILINE):
+        try:
+            found, end = json.JSONDecoder().raw_decode(text, begin.start())
+        except ValueError:
+            continue
+        if all(isinstance(value, dict) for value in found):
+            return found, text[:begin.start()] + text[end:]
+    return None, text
 
 
-def failed(text, status):
+def failed(output):
     """A failure, or a refusal by the machine."""
-    refusal = next((r for r in REFUSALS if r in text), "")
-    return ("refused", refusal) if refusal else ("FAILED", last_line(text, status))
+    refusal = next((r for r in REFUSALS if r in output.both()), "")
+    return ("refused", refusal) if refusal else ("FAILED", output.last_line())
 
 
 def loss_curve(text):
@@ -75,18 +87,39 @@ def compare(got, expected, steps, tolerances):
     return near, f"to {first:.1e} over 5 steps and {last:.1e} at the end of {len(got)}{ends}"
 
 
+def said_of(gpu):
+    """What a device's object says, whatever fields it has."""
+    told = [str(gpu.get("name", "unnamed"))]
+    told += [f"{gpu[field] / unit:.0f} {name}" if isinstance(gpu.get(field), (int, float)) else f"{field} unknown" for field, unit, name in FIELDS]
+    return ", ".join(told) + f"; {gpu.get('backend', 'backend unknown')}"
+
+
 class Machine:
     def __init__(self, arguments, report, budget):
         self.bundle = pathlib.Path(__file__).resolve().parent.parent
         self.arguments, self.report, self.budget = arguments, report, budget
-        self.logs = pathlib.Path(arguments.logs)
+        self.logs = report.folder.resolve()
         self.known, self.gpus = [*PRECISIONS, EIGHT_BITS], 0  # what the program and the machine have
+        self.times = KernelTimes(self.logs)
+        self.left_out = []  # in words, of the check under way: kernels that ended a process
 
     def start(self, name, command, environment=None):
-        return Job(self.logs / (file_name(name) + ".log"), command, environment or {}, self.budget)
+        return Job(self.logs / (file_name(name) + ".log"), command, {"TANDEM_CACHE": str(self.logs / "cache"), **(environment or {})}, self.budget)
 
     def run(self, name, command, environment=None, limit=LIMIT):
-        return self.start(name, command, environment).end(limit)
+        """A program's output. One that a kernel ended is begun again, which leaves that kernel out."""
+        for attempt in range(1, TRIES + 1):
+            known = self.times.fatal()
+            output = self.start(name if attempt == 1 else f"{name}, try {attempt}", command, environment).end(limit)
+            self.note(f"left out as it once ended its process: {kernel}" for kernel in LEFT_OUT.findall(output.both()))
+            fresh = self.times.fatal() - known
+            if output.status == 0 or not fresh:
+                break
+            self.note(f"ended by a kernel while it was timed ({output.last_line()}): {self.times.name(key)}" for key in sorted(fresh))
+        return output
+
+    def note(self, words):
+        self.left_out += [text for text in words if text not in self.left_out]
 
     def program(self, *arguments):
         return [self.bundle / "run.sh", *arguments]
@@ -98,25 +131,29 @@ class Machine:
         if not made.exists():
             if not self.arguments.python:
                 raise Skipped("the bundle was made without PyTorch, which exports this network, and --python names none")
-            status, text = self.run(f"export {name}", [self.arguments.python, self.bundle / "bench/export_models.py", made.parent, name])
-            if status != 0:
-                raise Skipped(f"{self.arguments.python} does not export it: {last_line(text, status)}")
+            output = self.run(f"export {name}", [self.arguments.python, self.bundle / "bench/export_models.py", made.parent, name])
+            if output.status != 0:
+                raise Skipped(f"{self.arguments.python} does not export it: {output.last_line()}")
         return made
 
     def find(self):
         """Rows of the GPUs; ends where there is none."""
-        status, text = self.run("devices", self.program("tandem", "devices", "--json"))
-        if status != 0:
-            sys.exit(f"gpu-check: the bundle's program does not start:\n{text}")
-        gpus = [d for d in json.loads(text) if d["device"].startswith("cuda")]
-        self.gpus = sum(d["usable"] for d in gpus)
-        if not self.gpus:
-            raise NoGpu("; ".join(d["reason"] for d in gpus))
+        output = self.run("devices", self.program("tandem", "devices", "--json"))
+        devices, beside = json_array(output.out)
+        if devices is None:
+            sys.exit(f"gpu-check: the bundle's program does not tell its devices (status {output.status}):\n{output.both().strip()}")
+        gpus = [d for d in devices if str(d.get("device", "")).startswith("cuda")]
+        usable = [d for d in gpus if d.get("usable")]
+        if not usable:
+            raise NoGpu("; ".join(str(d.get("reason", "no reason given")) for d in gpus) or "the program knows of none")
+        self.gpus = len(usable)
         for d in gpus:
-            self.report.row(d["device"], "found" if d["usable"] else "unusable", f"{d['name']}, {d['memory'] // MEBI} MiB, {d['bandwidth'] / 1e9:.0f} GB/s, {d['flops'] / 1e12:.0f} TFLOP/s; {d['backend']}"
-                            if d["usable"] else d["reason"])
-        status, text = self.run("driver", ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"])
-        self.report.row("driver, clock, power", "found" if status == 0 else "unknown", "; ".join(text.split("\n")).strip("; ") if status == 0 else last_line(text, status))
-        _, text = self.run("train --help", self.program("tandem", "train", "--help"))
-        options = re.search(r"--precision.*(\n {20,}.*)*", text)
-        self.known = [p for p in (*PRECISIONS, EIGHT_BITS) if options and p in options[0]]
+            self.report.row(d["device"], "found" if d in usable else "unusable", said_of(d) if d in usable else d.get("reason", "no reason given"))
+        beside = f"{output.err}\n{beside}".strip()
+        if beside or output.status != 0:
+            self.report.row("printed beside the devices", "told", f"{beside[:500]} (status {output.status})")
+        output = self.run("driver", ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"])
+        self.report.row("driver, clock, power", "found" if output.status == 0 else "unknown", "; ".join(output.out.split("\n")).strip("; ") if output.status == 0 else output.last_line())
+        formats = usable[0].get("formats")
+        if isinstance(formats, list) and formats:
+            self.known = [p for p in self.known if p in formats]

@@ -1,13 +1,12 @@
-"""What gpu-check found so far, in one file, and the programs that it starts, within a budget of seconds."""
+"""What gpu-check found so far, in one file, and what it keeps for the next call: results, kernels' times, compiled kernels."""
 import json
 import math
-import os
-import signal
-import subprocess
 import tarfile
 import time
 
 FINAL = ("ok", "FAILED", "refused", "skipped")  # results that a resumed run does not seek again
+LOGS = (".json", ".md", ".log", ".err")  # of what lies in the folder
+HANGS = 30  # seconds that no kernel takes to be timed
 
 
 class OutOfTime(Exception):
@@ -22,21 +21,63 @@ class Budget:
         return self.end - time.monotonic()
 
 
+class KernelTimes:
+    """The file of kernels' times (planner/lower/tuner.cpp), and the files beside it: each names what a process times (planner/lower/timed_now.h)."""
+
+    def __init__(self, folder):
+        self.file = folder / "times"
+
+    def under_way(self):
+        found = {}
+        for path in self.file.parent.glob(f".{self.file.name}.timing-*"):
+            try:
+                found[path] = path.read_text(errors="replace")
+            except FileNotFoundError:  # that process ended just now
+                pass
+        return found
+
+    def fatal(self):
+        """Keys of the kernels that ended their process."""
+        lines = self.file.read_text(errors="replace").splitlines() if self.file.exists() else []
+        return {line[len("fatal\t"):] for line in lines if line.startswith("fatal\t")} | {key for key in self.under_way().values() if key}
+
+    @staticmethod
+    def name(key):
+        return key.split("|")[1] if "|" in key else key
+
+    def forgive(self, processes):
+        """Of processes that the budget ended: the kernel was no cause, unless it hung."""
+        for path in self.under_way():
+            if path.name.rsplit("-", 1)[1] in map(str, processes) and time.time() - path.stat().st_mtime < HANGS:
+                path.unlink()
+
+
 class Report:
     """Rows by name; what later checks compare with, kept. All of it is in results.json, after every row."""
 
-    def __init__(self, folder, resume):
-        self.folder, self.rows, self.kept = folder, {}, {}
-        folder.mkdir(parents=True, exist_ok=True)
-        if resume and (folder / "results.json").exists():
-            known = json.loads((folder / "results.json").read_text())
+    def __init__(self, folder, resume, dry=False):
+        self.folder, self.rows, self.kept, self.seconds = folder, {}, {}, {}
+        known = self.known()
+        for name, row in known["rows"].items():  # how long a check took there, whether it is sought again or not
+            if row.get("result") in ("ok", "FAILED", "unfinished"):
+                self.seconds[name] = (row["result"], row.get("seconds", 0.0))
+        if resume:
             self.rows, self.kept = known["rows"], known["kept"]
+        if not dry:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def known(self):
+        try:
+            known = json.loads((self.folder / "results.json").read_text())
+            return {"rows": dict(known["rows"]), "kept": dict(known["kept"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {"rows": {}, "kept": {}}
 
     def done(self, name):
         return self.rows.get(name, {}).get("result") in FINAL
 
     def row(self, name, result, detail, seconds=0.0):
-        self.rows[name] = {"result": result, "detail": detail, "seconds": round(seconds, 1)}
+        self.rows[name] = {"result": result, "detail": " ".join(str(detail).replace("|", "/").split()), "seconds": round(seconds, 1)}
         self.save()
 
     def keep(self, name, value):
@@ -60,54 +101,10 @@ class Report:
         return any(r["result"] == "FAILED" for r in self.rows.values())
 
     def pack(self):
-        """One file to bring home: results, table and logs; not the models that were trained."""
+        """One file to bring home and to go on with: results, table, logs, times and caches; not the models that were trained."""
         file = self.folder.with_name(self.folder.name + ".tar.gz")
-        with tarfile.open(file, "w:gz") as tar:
+        with tarfile.open(file, "w:gz", compresslevel=3) as tar:
             for path in sorted(self.folder.iterdir()):
-                if path.suffix in (".json", ".md", ".log"):
+                if path.name in ("times", "cache") or path.name.startswith(".times.timing-") or (path.suffix in LOGS and path.stat().st_size):
                     tar.add(path, arcname=f"{self.folder.name}/{path.name}")
         return file
-
-
-class Job:
-    """A program whose output goes to a log. It and all it started end with the budget."""
-    running = []
-
-    def __init__(self, log, command, environment, budget):
-        self.log, self.begin, self.budget, self.process = log, time.monotonic(), budget, None
-        with open(log, "w") as file:
-            try:
-                self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                                                env={**os.environ, **environment}, start_new_session=True)
-                Job.running.append(self)
-            except OSError as error:
-                file.write(f"{command[0]}: {error}\n")
-
-    def text(self):
-        return self.log.read_text(errors="replace")
-
-    def ended(self):
-        return self.process is None or self.process.poll() is not None
-
-    def end(self, limit=math.inf):
-        """Exit status and output. Raises OutOfTime where the budget ends first."""
-        if self.process is None:
-            return "not started", self.text()
-        wait = min(limit - (time.monotonic() - self.begin), self.budget.left())
-        try:
-            return self.process.wait(max(0.0, wait) if math.isfinite(wait) else None), self.text()
-        except subprocess.TimeoutExpired:
-            self.kill()
-            if self.budget.left() <= 0:
-                raise OutOfTime from None
-            return f"no end within {limit:.0f} s", self.text()
-
-    def kill(self):
-        if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-    @classmethod
-    def kill_all(cls):
-        for job in cls.running:
-            job.kill()
