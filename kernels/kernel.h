@@ -66,6 +66,7 @@ struct KernelDescription {
   std::vector<Operand> outputs;    // layouts it writes; for opaque outputs also dtype and shape
   std::int64_t workspace = 0;      // bytes
   double efficiency = 0.5;         // share of the device's peak it reaches, a hint until it is timed
+  double passes = 1;               // how many times its operands' bytes move: more where it reads what no cache holds again
   // Output first may use the memory of input second (same bytes), which is then overwritten.
   std::vector<std::pair<int, int>> in_place;
   std::function<std::unique_ptr<Kernel>()> make;

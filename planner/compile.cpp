@@ -310,7 +310,8 @@ class Compilation {
   void warn_of_times() {
     for (const auto& [name, tuner] : tuners_) {
       for (const std::string& kernel : tuner->ended_processes())
-        plan_.warnings.push_back(concat("kernel ", kernel, " is left out: a process ended while it was timed. ", option("retune"), " times it again"));
+        plan_.warnings.push_back(
+            concat("kernel ", kernel, " is left out: a process ended while it was timed. ", option("retune"), " times it again"));
       if (const std::size_t disturbed = tuner->disturbed(); disturbed > 0)
         plan_.warnings.push_back(
             concat(disturbed, " of the ", tuner->used(), " kernel times (", name,

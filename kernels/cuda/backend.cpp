@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <nccl.h>
 
 #include <future>
 #include <limits>
@@ -55,9 +56,10 @@ CudaBackend::CudaBackend() {
 }
 
 std::string CudaBackend::version() const {
-  int runtime = 0;
+  int runtime = 0, nccl = 0;
   cudaRuntimeGetVersion(&runtime);
-  return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", ",
+  ncclGetVersion(&nccl);
+  return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", NCCL ", nccl, ", ",
                 libraries_->device().model.name);
 }
 

@@ -10,9 +10,13 @@
 namespace tandem {
 namespace {
 
-std::string beginning(const std::filesystem::path& times) { return name_beside(concat('.', times.filename().string()), ".timing-"); }
+std::string beginning(const std::filesystem::path& times) {
+  return name_beside(concat('.', times.filename().string()), ".timing-");
+}
 
-bool locked(int file) { return uninterrupted([&] { return flock(file, LOCK_EX | LOCK_NB); }) == 0; }
+bool locked(int file) {
+  return uninterrupted([&] { return flock(file, LOCK_EX | LOCK_NB); }) == 0;
+}
 
 }  // namespace
 
@@ -49,8 +53,8 @@ std::vector<std::string> TimedNow::left_behind(const std::filesystem::path& time
   std::vector<std::string> keys;
   std::error_code failed;
   const std::string begins = beginning(times);
-  for (auto entry = std::filesystem::directory_iterator(times.parent_path(), failed); !failed && entry != std::filesystem::directory_iterator();
-       entry.increment(failed)) {
+  for (auto entry = std::filesystem::directory_iterator(times.parent_path(), failed);
+       !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
     if (!entry->path().filename().string().starts_with(begins)) continue;
     const FileDescriptor file(open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (file.get() < 0 || !locked(file.get())) continue;  // its process lives

@@ -54,7 +54,7 @@ Cost estimated(const KernelDescription& d, double flops, const DeviceModel& devi
   double bytes = 0;
   for (const Operand& o : d.inputs) bytes += static_cast<double>(o.bytes());
   for (const Operand& o : d.outputs) bytes += static_cast<double>(o.bytes());
-  return {estimate(flops, bytes, d.efficiency, device), false};
+  return {estimate(flops, d.passes * bytes, d.efficiency, device), false};
 }
 
 }  // namespace
@@ -123,8 +123,9 @@ void Tuner::write_file() {
   read_file();  // what other runs have added meanwhile
   std::vector<std::string> lines;
   for (const auto& [key, timed] : timed_)  // every digit: whoever reads it chooses as who wrote it
-    lines.push_back(timed.fatal ? concat(fatal_mark, '\t', key, '\n')
-                                : concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", timed.timing.seconds, '\t', key, '\n'));
+    lines.push_back(timed.fatal
+                        ? concat(fatal_mark, '\t', key, '\n')
+                        : concat(timed.timing.disturbed ? std::string(1, disturbed_mark) : "", timed.timing.seconds, '\t', key, '\n'));
   std::sort(lines.begin(), lines.end());
   std::string text = concat(first_line, '\n');
   for (const std::string& line : lines) text += line;

@@ -259,6 +259,7 @@ void ValueForms::launch(Step step, const KernelDescription& d, Cost cost, double
   step.flops = flops;
   for (const Operand& o : d.inputs) step.bytes += static_cast<double>(o.bytes());
   for (const Operand& o : d.outputs) step.bytes += static_cast<double>(o.bytes());
+  step.bytes *= d.passes;
   step.seconds = cost.seconds;
   step.measured = cost.measured;
   program_.steps.push_back(std::move(step));

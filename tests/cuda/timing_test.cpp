@@ -96,7 +96,8 @@ class KernelTiming : public testing::Test {
   KernelTimer timer(std::int64_t cache_bytes) { return {std::make_unique<RecordingDevice>(recorder), cache_bytes}; }
   Timing time(KernelTimer& t, DType second = DType::int32) {
     const Operand x{DType::float32, Shape{1000}, Layout::row_major(1)}, n{second, Shape{4}, Layout::row_major(1)};
-    return t.time({.kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}, .make = [this] { return std::make_unique<Probe>(recorder); }});
+    return t.time(
+        {.kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}, .make = [this] { return std::make_unique<Probe>(recorder); }});
   }
   Timing time(std::int64_t cache_bytes) {
     KernelTimer t = timer(cache_bytes);

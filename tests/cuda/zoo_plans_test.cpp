@@ -50,7 +50,8 @@ std::string excuse(const Step& step, const LaunchStep& launch, const DeviceProgr
   if (launch.op.starts_with("BatchNormalization") && operand(step.inputs[0]).shape[1] % 8 != 0) return "cuDNN wants channels in eights";
   if (launch.op == "BatchNormalizationTraining" && step.inputs.size() == 6)
     return "cuDNN's engines take statistics of their own, not a convolution's sums";
-  if (launch.op == "BatchNormalizationBackward" && (launch.attributes.has("activation") || step.inputs.size() > 8 || step.outputs.size() > 3))
+  if (launch.op == "BatchNormalizationBackward" &&
+      (launch.attributes.has("activation") || step.inputs.size() > 8 || step.outputs.size() > 3))
     return "cuDNN's gradient reads a null pointer behind a mask or a sum";
   if (launch.op.starts_with("AveragePool")) return "cuDNN's averages are slow, and some wrong";
   if (!launch.op.starts_with("MaxPool")) return {};

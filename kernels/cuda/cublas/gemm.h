@@ -11,7 +11,8 @@
 
 namespace tandem::cuda {
 
-// Of the peak, of large products in 16 bits: measured on an H100 (docs/gpu-log.md). Slow ones have rows of no whole 16 bytes.
+// Of the peak, of large products on tensor cores: measured on an H100 in 16 bits (docs/gpu-log.md). Slow ones have rows of no whole 16
+// bytes.
 inline constexpr double product_efficiency = 0.62, weights_efficiency = 0.45, slow_product_efficiency = 0.12;
 
 inline constexpr std::int64_t gemm_workspace = 32 << 20;  // what NVIDIA recommends on Hopper

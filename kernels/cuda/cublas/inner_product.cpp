@@ -100,8 +100,8 @@ std::vector<KernelDescription> descriptions_of(const KernelDescription& d, const
     KernelDescription& k = all.emplace_back(d);
     k.kernel = way.kernel;
     k.workspace = gemm_workspace + own_workspace;
-    k.efficiency =
-        slowed(efficiency * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32), flops, fusion.more_bytes, libraries.device().model);
+    k.efficiency = slowed(efficiency * speed_of_products(libraries.device(), gemm.dtype, gemm.tf32), flops, fusion.more_bytes,
+                          libraries.device().model);
     k.make = [gemm, fusion, way, &libraries]() -> std::unique_ptr<Kernel> {
       auto [plan, apart] = prepare(gemm, way, libraries.cublaslt());
       if (!apart) return std::make_unique<InnerProductKernel>(std::move(plan), fusion.roles, fusion.after);

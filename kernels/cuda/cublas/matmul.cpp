@@ -127,7 +127,7 @@ std::vector<KernelDescription> describe_matmul(const KernelRequest& request, Lib
     KernelDescription& one = all.emplace_back(d);
     one.kernel = way.kernel;
     one.workspace = gemm_workspace;
-    one.efficiency = 0.7 * speed_of_products(libraries->device(), gemm.dtype, gemm.tf32);
+    one.efficiency = product_efficiency * speed_of_products(libraries->device(), gemm.dtype, gemm.tf32);
     one.make = [gemm, calls, element, way, libraries]() -> std::unique_ptr<Kernel> {
       return std::make_unique<MatMulKernel>(prepare(gemm, way, libraries->cublaslt()).plan, calls, element);
     };

@@ -10,11 +10,13 @@
 namespace tandem::cuda {
 namespace {
 
-constexpr std::int64_t in_eight = 8, element = 2;         // numbers of 16 bytes; bytes
+constexpr std::int64_t in_eight = 8, element = 2;           // numbers of 16 bytes; bytes
 constexpr std::int64_t part_bytes = std::int64_t{1} << 27;  // of the padded memory: a part keeps a device busy
 constexpr std::int64_t least_elements = 1 << 20;
 
-std::int64_t padded(std::int64_t numbers) { return ceil_div(numbers, in_eight) * in_eight; }
+std::int64_t padded(std::int64_t numbers) {
+  return ceil_div(numbers, in_eight) * in_eight;
+}
 
 // Parts of so many samples, or, of the weights' gradient, outputs, all alike: the last ends with the last one, and may compute some of
 // the one before again.
@@ -90,11 +92,22 @@ class PaddedKernel final : public Kernel {
     const std::int64_t rows = element * first * s_.inner, scores = element * first * s_.outputs, pitch = padded(s_.outputs);
     switch (which_) {
       case Padded::outputs:
-        return {{}, pitch_copy({part_, s_.outputs, pitch, s_.outputs}, padded_scores, output + scores), weights_, inputs[0] + rows, padded_scores};
+        return {{},
+                pitch_copy({part_, s_.outputs, pitch, s_.outputs}, padded_scores, output + scores),
+                weights_,
+                inputs[0] + rows,
+                padded_scores};
       case Padded::gradients:
-        return {pitch_copy({part_, s_.outputs, s_.outputs, pitch}, inputs[0] + scores, padded_scores), {}, weights_, padded_scores, output + rows};
+        return {pitch_copy({part_, s_.outputs, s_.outputs, pitch}, inputs[0] + scores, padded_scores),
+                {},
+                weights_,
+                padded_scores,
+                output + rows};
       case Padded::gradients_of_weights:
-        return {pitch_copy({s_.samples, part_, s_.outputs, padded(part_)}, inputs[1] + element * first, padded_scores), {}, inputs[0], padded_scores,
+        return {pitch_copy({s_.samples, part_, s_.outputs, padded(part_)}, inputs[1] + element * first, padded_scores),
+                {},
+                inputs[0],
+                padded_scores,
                 output + rows};
     }
     return {};

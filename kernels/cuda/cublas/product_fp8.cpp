@@ -89,7 +89,7 @@ Descriptions describe_product_fp8(const KernelRequest& request, Libraries* libra
     KernelDescription& k = all.emplace_back(d);
     k.kernel = way.kernel;
     k.workspace = gemm_workspace + s.a_bytes() + s.w_bytes();
-    k.efficiency = 0.7 * speed_of_products(libraries->device(), DType::float8e4m3fn, false);
+    k.efficiency = product_efficiency * speed_of_products(libraries->device(), DType::float8e4m3fn, false);
     k.make = [=]() -> std::unique_ptr<Kernel> {
       auto [plan, apart] = prepare(gemm, way, libraries->cublaslt());
       return std::make_unique<ProductFp8Kernel>(std::move(plan), s, bias && !apart, apart ? instead : Binder());

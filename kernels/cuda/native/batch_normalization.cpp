@@ -38,6 +38,16 @@ bool settle(KernelDescription& d, const Attributes& attributes, std::string_view
   return true;
 }
 
+// How many times the operands move.
+double normalization_passes(const KernelRequest& request) {
+  const bool backward = request.op == "BatchNormalizationBackward";
+  const std::size_t statistics = 4, y = 7, other = 8, addend = 3;
+  if (!backward) return has(request.inputs, statistics) ? 1 : has(request.inputs, addend) ? 4.0 / 3 : 1.5;  // x once more
+  const double sums = 2 + has(request.inputs, y) + has(request.inputs, other), written = has(request.outputs, addend);
+  // Behind the sums x is read again, and what flows in: by itself where it was written, else all that it is made of.
+  return (sums + written + (written > 0 ? 2 : sums) + 1) / (sums + written + 1);
+}
+
 Operand opaque_of(DType x, std::int64_t channels) {
   return {x == DType::float64 ? DType::float64 : DType::float32, Shape{channels}, Layout::opaque(family)};
 }
@@ -84,6 +94,7 @@ std::optional<KernelDescription> batch_normalization_description(const KernelReq
   if (d.outputs.size() < 4) return std::nullopt;
   d.outputs[3] = opaque_of(d.inputs[0]);
   if (!settle(d, *request.attributes, kernel)) return std::nullopt;
+  d.passes = normalization_passes(request);
   return d;
 }
 
@@ -91,6 +102,7 @@ std::optional<KernelDescription> batch_normalization_backward_description(const 
   KernelDescription d = description_of(request, kernel, layout_of(request, request.inputs[0].shape.rank()));
   if (d.inputs.size() < 7 || d.inputs[6] != opaque_of(d.inputs[0])) return std::nullopt;
   if (!settle(d, *request.attributes, kernel)) return std::nullopt;
+  d.passes = normalization_passes(request);
   return d;
 }
 

@@ -43,6 +43,7 @@ Descriptions describe_softmax_cross_entropy(const KernelRequest& request, Librar
     found = true;
     const std::int64_t losses = align_up(rows * static_cast<std::int64_t>(sizeof(C)));
     d.workspace = losses + sum->workspace;
+    d.passes = 1.5;  // the scores are read twice
     d.in_place = {{1, 0}};
     d.make = launches([=, sum = *sum, l = *labels, ignored = a.integer("ignore_index", 0), ignores = a.has("ignore_index"),
                        scale = a.real("scale", 1.0F)](const Buffers& b) -> Launches {
