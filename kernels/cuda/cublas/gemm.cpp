@@ -99,24 +99,24 @@ Engine engine_of(const cublasLtMatmulAlgo_t& algorithm) {
 
 GemmPlan::GemmPlan(const Gemm& g, cublasLtHandle_t handle) : gemm_(g), handle_(handle) {
   const cudaDataType_t type = type_of(g.dtype);
-  check(cublasLtMatmulDescCreate(&operation_, compute_of(g), scale_of(g)), "describe a product");
-  set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
+  check(cublasLtMatmulDescCreate(&described_.operation, compute_of(g), scale_of(g)), "describe a product");
+  set(described_.operation, CUBLASLT_MATMUL_DESC_TRANSA, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(described_.operation, CUBLASLT_MATMUL_DESC_TRANSB, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(described_.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, g.epilogue);
   void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(g.alignment));  // heuristics read the alignment off it
   if (has(g.epilogue, bias_bits)) set_bias(aligned);
   if (has(g.epilogue, aux_bit)) {
-    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.m);
+    set(described_.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.m);
     set_aux(aligned);
   }
   if (g.fp8) {
-    set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(g.fp8->fast));
-    set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type));
+    set(described_.operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(g.fp8->fast));
+    set(described_.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type));
     set_scales(aligned, aligned);  // heuristics want scales, and do not read them
   }
-  set_layout(a_, a_type(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
-  set_layout(b_, b_type(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b, g.ld_b);
-  set_layout(d_, type, g.m, g.n, g.batch, g.stride_d);
+  set_layout(described_.a, a_type(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.batch, g.stride_a);
+  set_layout(described_.b, b_type(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.batch, g.stride_b, g.ld_b);
+  set_layout(described_.d, type, g.m, g.n, g.batch, g.stride_d);
 }
 
 std::vector<cublasLtMatmulAlgo_t> GemmPlan::heuristics(int most) const {
@@ -131,8 +131,8 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::heuristics(int most) const {
                    static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_, operation_, a_, b_, d_, d_, preference.native, most, found.data(), &count);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, described_.operation, described_.a, described_.b, described_.d,
+                                                               described_.d, preference.native, most, found.data(), &count);
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i) algorithms.push_back(found[static_cast<std::size_t>(i)].algo);
   return algorithms;
@@ -172,7 +172,8 @@ void GemmPlan::choose(const Engine& engine) {
       refuse("cannot set up algorithm", status);
   }
   cublasLtMatmulHeuristicResult_t result{};
-  cublasStatus_t status = cublasLtMatmulAlgoCheck(handle_, operation_, a_, b_, d_, d_, &algorithm, &result);
+  cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(handle_, described_.operation, described_.a, described_.b, described_.d, described_.d, &algorithm, &result);
   if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > static_cast<std::size_t>(gemm_workspace))
     status = CUBLAS_STATUS_NOT_SUPPORTED;
   if (status != CUBLAS_STATUS_SUCCESS) refuse("cannot run algorithm", status);
@@ -185,20 +186,24 @@ bool GemmPlan::choose_best() {
   return !found.empty();
 }
 
-GemmPlan::~GemmPlan() {
-  for (const cublasLtMatrixLayout_t layout : {a_, b_, d_})
+GemmPlan::Described::~Described() {
+  for (const cublasLtMatrixLayout_t layout : {a, b, d})
     if (layout) cublasLtMatrixLayoutDestroy(layout);
-  if (operation_) cublasLtMatmulDescDestroy(operation_);
+  if (operation) cublasLtMatmulDescDestroy(operation);
 }
 
-void GemmPlan::set_bias(void* bias) { set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+void GemmPlan::set_bias(void* bias) {
+  set(described_.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+}
 
 void GemmPlan::set_scales(const void* a, const void* b) {
-  set(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a);
-  set(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b);
+  set(described_.operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a);
+  set(described_.operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b);
 }
 
-void GemmPlan::set_aux(void* before) { set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before); }
+void GemmPlan::set_aux(void* before) {
+  set(described_.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before);
+}
 
 void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void* stream) const {
   const double one = 1, zero = 0;
@@ -206,8 +211,8 @@ void GemmPlan::run(const void* a, const void* b, void* d, void* workspace, void*
   const bool float64 = gemm_.dtype == DType::float64;
   const void* const alpha = float64 ? static_cast<const void*>(&one) : &one32;
   const void* const beta = float64 ? static_cast<const void*>(&zero) : &zero32;
-  check(cublasLtMatmul(handle_, operation_, alpha, a, a_, b, b_, beta, d, d_, d, d_, &algorithm_, workspace, gemm_workspace,
-                       static_cast<cudaStream_t>(stream)),
+  check(cublasLtMatmul(handle_, described_.operation, alpha, a, described_.a, b, described_.b, beta, d, described_.d, d, described_.d,
+                       &algorithm_, workspace, gemm_workspace, static_cast<cudaStream_t>(stream)),
         "run a product");
 }
 

@@ -41,7 +41,6 @@ struct Gemm {
 class GemmPlan {
  public:
   GemmPlan(const Gemm& gemm, cublasLtHandle_t handle);
-  ~GemmPlan();
   GemmPlan(const GemmPlan&) = delete;
   GemmPlan& operator=(const GemmPlan&) = delete;
 
@@ -62,8 +61,11 @@ class GemmPlan {
   std::vector<cublasLtMatmulAlgo_t> heuristics(int most) const;
   const Gemm gemm_;
   cublasLtHandle_t handle_ = nullptr;
-  cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
+  struct Described {  // freed also where the plan's constructor fails
+    cublasLtMatmulDesc_t operation = nullptr;
+    cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+    ~Described();
+  } described_;
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
