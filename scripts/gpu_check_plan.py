@@ -5,7 +5,7 @@ from gpu_checks import DEVICES
 
 
 def choose(rows, estimate, left):
-    """One after the other those that fit in what is left, in their order. Where none does the first is begun, or it never were."""
+    """One after the other those that fit in what is left, in their order. Where none does, the first is begun: else it would never be."""
     begun, waiting = False, []
     for row in rows:
         seconds = estimate(row[0])

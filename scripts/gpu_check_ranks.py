@@ -17,6 +17,7 @@ PAIRS = [("2 GPUs of one process", "lenet", 128, 100, []), ("2 GPUs of one proce
 EXCHANGES = [("data, sums", REPLICAS), ("tensor, sums and broadcasts", ["--parallel", "tensor=2"]), ("pipeline, sends", ["--parallel", "pipeline=2", "--micro-batches", "4"]),
              ("zero, scatters and gathers", ["--parallel", "zero=3"])]
 STEPS = 30
+ALONE = ["--processes", "1"]  # else several GPUs have a process each
 
 
 class Ranks(Machine):
@@ -46,7 +47,7 @@ class Ranks(Machine):
         expected = self.one_alone()
         given = ["--steps", STEPS, *options]
         outputs = [job.end(LIMIT) for job in self.start_ranks(name, devices, *given)] if ranks == 2 else [
-            self.run(name, self.training(name, "lenet", *given, "--data", self.arguments.data, "--batch-size", "64", "--devices", devices))]
+            self.run(name, self.training(name, "lenet", *given, *ALONE, "--data", self.arguments.data, "--batch-size", "64", "--devices", devices))]
         for rank, output in enumerate(outputs):
             if output.status != 0:
                 result, detail = failed(output)
@@ -70,4 +71,4 @@ class Ranks(Machine):
 
     def pair(self, name, model, batch, steps, options):
         self.needs(BOTH)
-        return self.curve(name, model, batch, steps, BOTH, [*options, *REPLICAS], "fp32")
+        return self.curve(name, model, batch, steps, BOTH, [*options, *REPLICAS], "fp32", ALONE)

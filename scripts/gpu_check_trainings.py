@@ -38,10 +38,10 @@ class Trainings(Machine):
     def data(self, model):
         return {"lenet": self.arguments.data, "mini_googlenet": "random"}.get(model, "random,samples=160")
 
-    def curve(self, name, model, batch, steps, devices, further, precision):
+    def curve(self, name, model, batch, steps, devices, further, precision, processes=()):
         options = ["--data", self.data(model), "--batch-size", batch, "--steps", steps, *further]
         expected = self.reference(model, *options)
-        output = self.run(name, self.training(name, model, *options, "--devices", devices, "--precision", precision, *(HALF if precision == "fp16" else [])))
+        output = self.run(name, self.training(name, model, *options, "--devices", devices, *processes, "--precision", precision, *(HALF if precision == "fp16" else [])))
         if output.status != 0:
             return failed(output)
         near, how = compare(loss_curve(output.out), expected, steps, CURVE[precision])

@@ -236,6 +236,14 @@ class GpuCheck(unittest.TestCase):
         (begun, left), = self.planned("--budget", "120", "--only", SHAPES, "--resume").values()
         self.assertEqual((len(begun), left), (1, []))
 
+    def test_two_gpus_of_one_process_are_asked_for(self):
+        self.stand_in([["tandem devices", {"out": json.dumps([GPU, {**GPU, "device": "cuda:1"}])}]])
+        for only in ("2 GPUs, one process", "2 GPUs of one process"):
+            self.assertEqual(self.check("--only", only)[0], 0)
+        on_both = [c["command"] for c in self.calls() if "--devices cuda:0,cuda:1" in c["command"]]
+        self.assertEqual(len(on_both), 6)
+        self.assertFalse([c for c in on_both if "--processes 1 " not in c])
+
 
 if __name__ == "__main__":
     unittest.main()
