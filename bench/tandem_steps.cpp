@@ -275,6 +275,7 @@ void measure(const Options& options) {
   Session session(std::move(made), backends);
   const double compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Plan& plan = session.plan();
+  for (const std::string& warning : plan.warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   const Graph graph = source(1);
   initialize(session, graph);
 
