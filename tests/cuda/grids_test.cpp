@@ -30,6 +30,21 @@ TEST(Grids, GoByTheMultiprocessorsOfThePlansDevice) {
   }
 }
 
+// Each block leaves a sum of every column of scale and bias, and a warp a row leaves its multiprocessor one block.
+TEST(Grids, RowsOfAWarpAreSummedByABlockOfEachMultiprocessor) {
+  const Attributes of_rows{{"axis", std::int64_t{1}}, {"epsilon", 1e-5F}};
+  for (const std::int64_t n : {64, 512, 768, 1024}) {
+    const Operand rows{DType::float32, {32768, n}, Layout::row_major(2)}, row{DType::float32, {n}, Layout::row_major(1)},
+        statistic{DType::float32, {32768, 1}, Layout::row_major(2)}, dy{DType::bfloat16, {32768, n}, Layout::row_major(2)};
+    KernelRequest request{.op = "RowNormalizationBackward",
+                          .attributes = &of_rows,
+                          .inputs = {dy, rows, row, statistic, statistic, rows},
+                          .outputs = {rows, row, row}};
+    request.options.multiprocessors = 132;
+    EXPECT_EQ(describe_emulated(request).at(0).workspace, 132 * 2 * n * 4) << n;
+  }
+}
+
 // A split without rows would begin behind the last row, and whatever reads its first row would read behind the tensor.
 TEST(Grids, EverySplitOfAChannelHasRows) {
   for (const std::int64_t batch : {1, 3, 64, 104, 208, 256, 416})

@@ -43,9 +43,9 @@ struct RowSize {
   Shape x;
   std::int64_t axis;
 };
-// Odd rows, rows of one warp and of a block, rows that stay in registers and such that do not, many rows.
-const RowSize row_sizes[] = {{{7, 13}, 1},  {{3, 5, 64}, 2}, {{9, 768}, 1}, {{2, 6, 16, 8}, 2}, {{2, 2, 1096}, 2},
-                             {{2, 518}, 1}, {{2, 8264}, 1},  {{90, 8}, 1}};
+// Odd rows, rows of one warp and of blocks of each size, rows that stay in registers and such that do not, many rows.
+const RowSize row_sizes[] = {{{7, 13}, 1},  {{3, 5, 64}, 2}, {{2, 6, 16, 8}, 2}, {{14, 712}, 1}, {{3, 1016}, 1}, {{2, 2, 1096}, 2},
+                             {{2, 518}, 1}, {{2, 3072}, 1},  {{2, 6152}, 1},     {{2, 8264}, 1}, {{90, 8}, 1}};
 
 TEST_P(Normalizations, OfRows) {
   for (const RowSize& size : row_sizes)
@@ -168,6 +168,47 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
       ASSERT_EQ(two.size(), one.size());
       for (std::size_t i = 0; i < two.size(); ++i)
         EXPECT_EQ(values_of(two[i]), values_of(one[i])) << to_string(size.x) << ": gradient of two, " << i;
+    }
+  }
+}
+
+// So few blocks that each takes rows in several turns; what its warps hold of a column's sum is added up in the same order in every run.
+TEST(RowGradients, OfRowsThatFewBlocksTakeInTurns) {
+  const DescribeFunction of_one_multiprocessor = [](KernelRequest request) {
+    request.options.multiprocessors = 1;
+    return describe_emulated(request);
+  };
+  std::mt19937 random{29};
+  for (const Shape& x :
+       {Shape{50, 24}, Shape{50, 512}, Shape{39, 712}, Shape{27, 1024}, Shape{11, 1096}, Shape{7, 2056}, Shape{4, 5000}, Shape{11, 37}}) {
+    const Shape statistics{x[0], 1}, row{x[1]};
+    const Tensor of_x[] = {random_tensor(random, x), random_tensor(random, x), random_tensor(random, x)},
+                 scale = random_tensor(random, row, 0.5, 2), mean = random_tensor(random, statistics, -1, 1),
+                 inverse_deviation = random_tensor(random, statistics, 0.5, 2);
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      const auto job = [&](DType real, DType wide) {
+        return Job{"RowNormalizationBackward", {{"axis", std::int64_t{1}}}, {{real, x, {}}, {wide, row, {}}, {wide, row, {}}}};
+      };
+      const auto inputs = [&](DType real, DType wide) {
+        return std::vector{hold(of_x[0], real), hold(of_x[1], real),           hold(scale, wide),
+                           hold(mean, wide),    hold(inverse_deviation, wide), hold(of_x[2], real)};
+      };
+      std::vector<Held> in = inputs(DType::float64, DType::float64), given = inputs(dtype, DType::float32);
+      for (const std::size_t i : {0, 1, 5}) {  // as they are stored
+        Tensor stored(TensorType{DType::float64, x});
+        std::ranges::copy(values_of(given[i]), stored.write<double>().begin());
+        in[i] = hold(stored, DType::float64);
+      }
+      const std::vector<Held> wanted = on_cpu(job(DType::float64, DType::float64), in),
+                              got = run(of_one_multiprocessor, job(dtype, DType::float32), given),
+                              again = run(of_one_multiprocessor, job(dtype, DType::float32), given);
+      ASSERT_EQ(got.size(), 3U);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const std::string what = concat(x, ' ', dtype, ": output ", i);
+        const double rounding = i == 0 && dtype == DType::bfloat16 ? 4 * 0x1p-8 : 0;
+        expect_close(got[i], wanted[i], 4 * tolerance_of(DType::float32, i == 0 ? x[1] : x[0]) + rounding, what);
+        EXPECT_EQ(got[i].bytes, again[i].bytes) << what;
+      }
     }
   }
 }

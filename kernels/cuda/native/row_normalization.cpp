@@ -19,15 +19,21 @@ struct Rows {
   }
 };
 
-// Calls f with the width of a pack and the threads of a row: 16 bytes where they divide a row, one warp where it holds the row.
+// Calls f with the width of a pack, the threads of a row, and the packs that each of them keeps. Packs are of 16 bytes where these divide
+// a row. A warp takes a row that its registers hold; of longer ones each thread keeps 16 numbers.
 template <class T, class F>
 auto visit_rows(std::int64_t n, F&& f) {
   constexpr int full = full_pack<T>;
   if constexpr (std::is_same_v<T, double>) {
-    return f.template operator()<1, 128>();
+    return f.template operator()<1, 128, 4>();
   } else {
-    if (n % full != 0) return f.template operator()<1, 128>();
-    return n / full <= 32 * kept_packs<T, 32> ? f.template operator()<full, 32>() : f.template operator()<full, 256>();
+    if (n % full != 0) return f.template operator()<1, 128, 4>();
+    if (n <= 512) return f.template operator()<full, 32, 16 / full>();
+    if (n <= 768) return f.template operator()<full, 32, 24 / full>();
+    if (n <= 1024) return f.template operator()<full, 32, 32 / full>();
+    if (n <= 2048) return f.template operator()<full, 128, 16 / full>();
+    if (n <= 4096) return f.template operator()<full, 256, 16 / full>();
+    return f.template operator()<full, 512, 16 / full>();
   }
 }
 
@@ -67,8 +73,8 @@ Descriptions describe_row_normalization(const KernelRequest& request, Libraries*
   visit_storage(x, [&]<class T>() {
     visit_narrow<T>(addend, [&]<class A>() {
       const auto make = [&]<class Y>() {
-        visit_rows<T>(all.n, [&]<int width, int lanes>() {
-          using Body = RowNormalizationBody<T, width, lanes, A, Y>;
+        visit_rows<T>(all.n, [&]<int width, int lanes, int kept>() {
+          using Body = RowNormalizationBody<T, width, lanes, kept, A, Y>;
           using C = Compute<T>;
           d->make = launches([=](const Buffers& b) {
             const Body body{b.in<T>(0), b.in<A>(3),  b.out<Y>(0), b.out<T>(3), b.in<C>(1),
@@ -98,23 +104,22 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
   const bool rms = rms_of(request), sums = has(request.outputs, 1) || has(request.outputs, 2);
   visit_storage(x, [&]<class T>() {
     const auto of_types = [&]<class D, class M>() {
-      visit_rows<T>(all.n, [&]<int width, int lanes>() {
-        using Body = RowGradientBody<T, width, lanes, D, M>;
+      visit_rows<T>(all.n, [&]<int width, int lanes, int kept>() {
+        using Body = RowGradientBody<T, width, lanes, kept, D, M>;
         using Sums = RowSumsBody<T, D, M>;
         using C = Compute<T>;
-        constexpr std::int64_t kept = std::int64_t{kept_packs<T, lanes>} * lanes * width;
-        constexpr int of_one = lanes == 32 && sizeof(D) == 2 ? 3 : 2;  // blocks of a multiprocessor, as many as its registers hold
+        constexpr std::int64_t reach = std::int64_t{kept} * lanes * width;
         const std::int64_t blocks =
-            std::min<std::int64_t>(multiprocessors_of(request.options) * of_one, ceil_div(all.rows, Body::threads / lanes));
+            std::min<std::int64_t>(multiprocessors_of(request.options) * Body::blocks_at_once, ceil_div(all.rows, Body::threads / lanes));
         if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
         d->make = launches([=](const Buffers& b) -> Launches {
           C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
           std::vector<Launches> steps;
           // Before dx, which may lie where dy does.
-          if (sums && all.n > kept)
-            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, kept,
+          if (sums && all.n > reach)
+            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, reach,
                                              static_cast<std::int32_t>(blocks), rms, b.in<M>(6)},
-                                        blocks * ceil_div(all.n - kept, Sums::threads)));
+                                        blocks * ceil_div(all.n - reach, Sums::threads)));
           steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial,
                                            all.rows, static_cast<std::int32_t>(all.n / width), rms, b.in<M>(6)},
                                       blocks));
