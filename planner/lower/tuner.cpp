@@ -21,8 +21,8 @@ namespace {
 constexpr std::string_view first_line = "tandem kernel times 6";
 // Its times may have been disturbed unseen, by threads that woke late: all count as disturbed until they are taken again.
 constexpr std::string_view unsure_first_line = "tandem kernel times 5";
-constexpr char disturbed_mark = '~';  // before a time that other programs lengthened
-constexpr std::chrono::seconds keep_every(10);  // so that a process that is killed has not timed in vain
+constexpr char disturbed_mark = '~';              // before a time that other programs lengthened
+constexpr std::chrono::seconds keep_every(10);    // so that a process that is killed has not timed in vain
 constexpr std::string_view fatal_mark = "fatal";  // in a time's place: the kernel ended its process
 
 std::string text_of_options(const KernelOptions& o) {
@@ -48,6 +48,12 @@ std::string key_of(const KernelRequest& r, const KernelDescription& d, const std
   std::replace(key.begin(), key.end(), '\t', ' ');
   std::replace(key.begin(), key.end(), '\n', ' ');
   return key;
+}
+
+// A run on CPUs that is killed goes on to the same bits: no kernel is left out for that. On GPUs equal bits are promised to plans alone
+// that time no kernels.
+bool same_after_kills(const Backend& backend) {
+  return backend.name() == "cpu";
 }
 
 Cost estimated(const KernelDescription& d, double flops, const DeviceModel& device) {
@@ -80,6 +86,7 @@ Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool 
   }
   if (!measure_ || cache_file_.empty()) return;
   read_file();
+  if (same_after_kills(backend_)) return;
   for (const std::string& key : TimedNow::left_behind(cache_file_)) {
     timed_[key] = fatal();
     changed_ = true;
@@ -181,7 +188,7 @@ Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, doubl
 }
 
 void Tuner::time(const std::string& key, const KernelRequest& request, const KernelDescription& d) {
-  if (!now_) now_.emplace(cache_file_);
+  if (!now_) now_.emplace(same_after_kills(backend_) ? std::string() : cache_file_);
   now_->begin(key);
   try {
     keep(key, backend_.measure(d, request.options));

@@ -28,8 +28,8 @@ class Tuner {
   // Times that were disturbed are kept too, marked, so that a run on a busy machine chooses as this one did. Where `quiet` says that
   // nothing disturbs now, they are taken again; one that is disturbed once more stays as it was and ends that. With `again` all that
   // the file has is timed once more. An undisturbed time replaces a disturbed one; of two alike the shorter stays, as other work on
-  // the machine only adds. A kernel that ended its process while it was timed, or lost the device, counts as one that never ends
-  // until `again` times it once more. `before_each` is called before kernels are described or timed; it may throw.
+  // the machine only adds. A kernel that lost the device while it was timed, or, but for the CPU's, ended its process, counts as one that
+  // never ends until `again` times it once more. `before_each` is called before kernels are described or timed; it may throw.
   Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {},
         std::function<bool()> quiet = machine_is_quiet);
   // Writes the file where something was measured, with all that other processes have added meanwhile; a failure there costs only

@@ -21,7 +21,7 @@ namespace {
 class Listed final : public Backend {
  public:
   explicit Listed(std::deque<double> times, bool disturbed = false) : times_(std::move(times)), disturbed_(disturbed) {}
-  std::string name() const override { return "listed"; }
+  std::string name() const override { return called; }
   std::string version() const override { return "1"; }
   std::string unusable() const override { return ""; }
   int device_count() const override { return 1; }
@@ -43,6 +43,7 @@ class Listed final : public Backend {
   }
   std::size_t left() const { return times_.size(); }
   std::function<void()> during = [] {};  // what happens while a kernel is timed
+  std::string called = "listed";
 
  private:
   mutable std::deque<double> times_;
@@ -264,6 +265,25 @@ TEST_F(TunerFile, AKernelThatEndsItsProcessIsLeftOutByTheNext) {
   d.kernel = "deadly";
   EXPECT_EQ(tuner.cost({"Relu", &attributes, {}, {}, {}}, d, 0, {}).seconds, std::numeric_limits<double>::infinity());
   EXPECT_EQ(tuner.ended_processes(), std::vector<std::string>{"deadly"});
+}
+
+// What is killed on a CPU goes on to the same bits, and so with the same kernels.
+TEST_F(TunerFile, OnCpusNoKernelIsLeftOutForAKill) {
+  Listed killed({});
+  killed.called = "cpu";
+  killed.during = [] { raise(SIGKILL); };
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    ask(killed, "a kernel");
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  Listed cpu({1});
+  cpu.called = "cpu";
+  EXPECT_EQ(ask(cpu, "a kernel"), all(1));
 }
 
 TEST_F(TunerFile, WhatALivingProcessTimesIsNotLeftOut) {
