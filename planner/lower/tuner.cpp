@@ -193,6 +193,7 @@ void Tuner::time(const std::string& key, const KernelRequest& request, const Ker
   try {
     keep(key, backend_.measure(d, request.options));
   } catch (const Error& error) {
+    if (same_after_kills(backend_)) throw;
     timed_[key] = fatal();
     changed_ = true;
     now_->end();

@@ -62,5 +62,23 @@ TEST(Grids, SumsOfMoreThanIndexesCountAreDeclined) {
   EXPECT_FALSE(plan_channel_sum(dy(32768), {})) << "2^31 elements";
 }
 
+// How often BatchNormalization moves its operands, of numbers of one channels-last shape: what it reads, writes and reads again.
+TEST(Grids, NormalizationsSayHowOftenTheyMoveTheirOperands) {
+  const Shape x{64, 8, 10, 10}, c{8};
+  const Operand like_x{DType::bfloat16, x, Layout::channels_last(4)}, like_c{DType::float32, c, Layout::row_major(1)},
+      kept{DType::float32, c, Layout("opaque:inverse_deviation")}, opaque{DType::uint8, Shape{0}, {}};
+  const Attributes plain{{"epsilon", 1e-5F}}, relu{{"epsilon", 1e-5F}, {"activation", std::string("Relu")}};
+  const auto passes = [](std::string_view op, const Attributes& a, std::vector<Operand> inputs, std::vector<Operand> outputs) {
+    return describe_emulated({.op = op, .attributes = &a, .inputs = std::move(inputs), .outputs = std::move(outputs)}).at(0).passes;
+  };
+  const std::vector<Operand> y{like_x, like_c, like_c, opaque}, dx{like_x, like_c, like_c}, dx_and_addend{like_x, like_c, like_c, like_x};
+  const std::string_view forward = "BatchNormalizationTraining", backward = "BatchNormalizationBackward";
+  EXPECT_DOUBLE_EQ(passes(forward, plain, {like_x, like_c, like_c}, y), 3.0 / 2);
+  EXPECT_DOUBLE_EQ(passes(forward, plain, {like_x, like_c, like_c, like_x}, y), 4.0 / 3);
+  EXPECT_DOUBLE_EQ(passes(forward, plain, {like_x, like_c, like_c, {}, like_c, like_c}, y), 1);
+  EXPECT_DOUBLE_EQ(passes(backward, relu, {like_x, like_x, like_c, like_c, like_c, {}, kept}, dx), 5.0 / 3);
+  EXPECT_DOUBLE_EQ(passes(backward, relu, {like_x, like_x, like_c, like_c, like_c, {}, kept, like_x}, dx_and_addend), 7.0 / 5);
+}
+
 }  // namespace
 }  // namespace tandem::cuda

@@ -65,6 +65,21 @@ class TunerFile : public testing::Test {
     for (int i = 0; i < 3; ++i) seconds.push_back(tuner.cost(request, d, 0, {}).seconds);
     return seconds;
   }
+  // Another process, of a backend of that name, is killed while it times the kernel.
+  void end_a_process_with(const std::string& kernel, const std::string& backend) const {
+    Listed killed({});
+    killed.called = backend;
+    killed.during = [] { raise(SIGKILL); };
+    const pid_t process = fork();
+    ASSERT_GE(process, 0);
+    if (process == 0) {
+      ask(killed, kernel);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(process, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
   std::string contents() const {
     std::ostringstream text;
     text << std::ifstream(file_).rdbuf();
@@ -246,17 +261,7 @@ TEST_F(TunerFile, AKernelThatLosesTheDeviceIsLeftOutFromThenOn) {
 }
 
 TEST_F(TunerFile, AKernelThatEndsItsProcessIsLeftOutByTheNext) {
-  Listed killed({});
-  killed.during = [] { raise(SIGKILL); };
-  const pid_t process = fork();
-  ASSERT_GE(process, 0);
-  if (process == 0) {
-    ask(killed, "deadly");
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(process, &status, 0);
-  ASSERT_TRUE(WIFSIGNALED(status));
+  end_a_process_with("deadly", "listed");
   EXPECT_EQ(ask(Listed({1}), "another"), all(1));
   Listed none({});
   Tuner tuner(none, true, file_, false, {}, [] { return false; });
@@ -269,18 +274,17 @@ TEST_F(TunerFile, AKernelThatEndsItsProcessIsLeftOutByTheNext) {
 
 // What is killed on a CPU goes on to the same bits, and so with the same kernels.
 TEST_F(TunerFile, OnCpusNoKernelIsLeftOutForAKill) {
-  Listed killed({});
-  killed.called = "cpu";
-  killed.during = [] { raise(SIGKILL); };
-  const pid_t process = fork();
-  ASSERT_GE(process, 0);
-  if (process == 0) {
-    ask(killed, "a kernel");
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(process, &status, 0);
-  ASSERT_TRUE(WIFSIGNALED(status));
+  end_a_process_with("a kernel", "cpu");
+  Listed cpu({1});
+  cpu.called = "cpu";
+  EXPECT_EQ(ask(cpu, "a kernel"), all(1));
+}
+
+TEST_F(TunerFile, OnCpusNoKernelIsLeftOutForAFailure) {
+  Listed full({});
+  full.called = "cpu";
+  full.during = [] { fail(ExitCode::device, "no memory"); };
+  EXPECT_THROW(ask(full, "a kernel"), Error);
   Listed cpu({1});
   cpu.called = "cpu";
   EXPECT_EQ(ask(cpu, "a kernel"), all(1));
@@ -290,6 +294,16 @@ TEST_F(TunerFile, WhatALivingProcessTimesIsNotLeftOut) {
   Listed slow({3}), other({2});
   slow.during = [&] { EXPECT_EQ(ask(other, "slow"), all(2)); };
   EXPECT_EQ(ask(slow, "slow")[0], 3);
+}
+
+TEST(Tuner, EstimatesByTheBytesThatMove) {
+  const Listed backend({});
+  Tuner tuner(backend, false, "");
+  const Attributes none;
+  KernelDescription d;
+  d.inputs = d.outputs = {{DType::float32, Shape{1000}, Layout::row_major(1)}};
+  d.passes = 1.5;
+  EXPECT_DOUBLE_EQ(tuner.cost({"Relu", &none, {}, {}, {}}, d, 0, {.bandwidth = 1e6}).seconds, 0.012);
 }
 
 TEST(Tuner, LeavesOutKernelsByName) {

@@ -41,8 +41,9 @@ bool has(cublasLtEpilogue_t epilogue, int bits) { return (epilogue & bits) != 0;
 
 void set_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t batch,
                 std::int64_t stride, std::int64_t ld = 0) {
-  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), std::max(ld, rows)),
-        "describe a matrix");
+  check(
+      cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), std::max(ld, rows)),
+      "describe a matrix");
   const auto count = static_cast<std::int32_t>(batch);
   check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "describe a batch");
   check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride), "describe a batch");

@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/cublas/ways.h"
 #include "kernels/cuda/libraries.h"
-#include "kernels/cuda/native/bias.h"
 #include "kernels/cuda/native/pitch.h"
 
 namespace tandem::cuda {

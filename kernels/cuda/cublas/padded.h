@@ -15,7 +15,7 @@ struct PaddedSizes {
 // Whether it is worth it: 16 bits, outputs that are no multiple of eight, and enough of them.
 bool gains_by_padding(const PaddedSizes& s, DType dtype);
 
-// The product, `operands` of whose inputs and outputs are by role: y = x·wᵀ + bias?, dx = dy·w, dw = dyᵀ·x.
+// y = x·wᵀ, dx = dy·w or dw = dyᵀ·x. `after` follows the whole product (a bias, a sum); its workspace has `own_workspace` bytes.
 std::vector<KernelDescription> describe_padded(Padded which, const KernelDescription& d, const KernelRequest& request,
                                                const PaddedSizes& sizes, Binder after, std::int64_t own_workspace, Libraries& libraries);
 

@@ -182,7 +182,7 @@ std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const
   const Window window = window_of(*request.attributes);
   const std::optional<NormalizedInput> input = normalized_input_of(request, 2);
   EngineFilter filter = filter_of(request.options, dtype);
-  // cuDNN 9.19's engines 1 and 20 gave other gradients on an H100 in groups with an axis padded more on one side than on the other.
+  // cuDNN 9.19's engines 1 and 20 gave wrong gradients on an H100 in two groups with unequal pads. Which of the two it takes is not known.
   if (window.pads_begin != window.pads_end || request.attributes->integer("group", 1) != 1) filter.without = {1, 20};
   CudnnRecipe recipe{.family = "cudnn.convolution_backward_weights", .description = *d, .build = [=] {
                        CudnnGraph g;

@@ -56,7 +56,7 @@ class CudnnTarget {
   struct DestroyHandle {
     void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
   };
-  // What plans are made for: a graph's, and an engine's, heuristics' and plan's.
+  // The graph that plans are made of, and the properties that engines are asked with: none where a handle names the device.
   Descriptor operations(const CudnnGraph& graph) const { return graph.finalized(handle_.get()); }
   const Descriptor* properties() const { return handle_ ? nullptr : &*properties_; }
   std::optional<Descriptor> properties_;
