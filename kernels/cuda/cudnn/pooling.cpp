@@ -1,5 +1,5 @@
 // Two-dimensional max pooling, channels last. It keeps the place of each maximum in its window as one byte. Averages are our own: on an
-// H100 those of cuDNN 9.19 took twice as long, and some were wrong.
+// H100 some of cuDNN 9.19's were wrong.
 #include <limits>
 
 #include "kernels/cuda/cudnn/kernel.h"
