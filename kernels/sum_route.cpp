@@ -35,6 +35,11 @@ ExchangeSpec probe(int ranks, std::int64_t elements, int channel) {
 
 }  // namespace
 
+bool may_go_by_pairs(const World& world) {
+  if (world.sums() != Route::measured) return world.sums() == Route::pairs;
+  return world.ranks() >= fewest && world.ranks() <= most;
+}
+
 void add_lines(const ExchangeSpec& spec, int devices, std::vector<DeviceLine>& lines) {
   for (std::size_t a = 0; a < spec.members.size(); ++a)
     for (std::size_t b = 0; b < spec.members.size(); ++b) {
@@ -46,7 +51,7 @@ void add_lines(const ExchangeSpec& spec, int devices, std::vector<DeviceLine>& l
 
 void SumRoute::choose() {
   const int ranks = world_.ranks();
-  if (std::exchange(chosen_, true) || world_.sums() != Route::measured || devices_ > 1 || ranks < fewest || ranks > most) return;
+  if (std::exchange(chosen_, true) || world_.sums() != Route::measured || devices_ > 1 || !may_go_by_pairs(world_)) return;
   Channels channels({.first = world_.rank(), .count = 1, .world = &world_});
   std::vector<float> values(static_cast<std::size_t>(sizes.back()));
   std::byte* const buffer = reinterpret_cast<std::byte*>(values.data());

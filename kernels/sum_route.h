@@ -7,6 +7,9 @@
 
 namespace tandem {
 
+// Whether a rank may hold a line to each other: they are asked for, or they are few and more than two.
+bool may_go_by_pairs(const World& world);
+
 class SumRoute {
  public:
   // `devices`: of each rank.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
 
 #include "kernels/mixed_group.h"
 #include "planner/plan/plan_file.h"
@@ -110,10 +109,15 @@ void Session::State::load(Plan plan) {
   });
   channels += static_cast<int>(specs.size());
 
-  std::vector<std::int64_t>& bytes = output_bytes.emplace_back();
+  if (!world) return;
+  std::vector<std::int64_t> bytes;
   for (const HostOutput& o : p.outputs) bytes.push_back(o.bytes());
-  const auto all = static_cast<std::size_t>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
-  if (world) exchanged.resize(std::max(exchanged.size(), all));
+  std::vector<Program::HostPart> written;
+  for (const auto& device : devices) {
+    const std::vector<Program::HostPart>& parts = device->program(plans.size() - 1).host_parts();
+    written.insert(written.end(), parts.begin(), parts.end());
+  }
+  between_ranks.push_back(std::make_unique<OutputExchange>(*world, range.count, std::move(written), std::move(bytes)));
 }
 
 void Session::State::make_group(const Plan& p) {
@@ -129,25 +133,6 @@ void Session::State::make_group(const Plan& p) {
   const std::string& first = p.devices[0].device.backend;
   const bool mixed = std::ranges::any_of(p.devices, [&](const PlanDevice& d) { return d.device.backend != first; });
   group = mixed ? mixed_group(spec, std::move(of)) : of[0]->create_group(spec);
-}
-
-// Gives all ranks what each device has written.
-void Session::State::exchange(std::size_t index, std::span<std::byte* const> outputs) {
-  const std::vector<std::int64_t>& bytes = output_bytes[index];
-  std::int64_t all = 0;
-  for (const std::int64_t n : bytes) all += n;
-  std::fill_n(exchanged.begin(), all, std::byte{});
-  const auto start_of = [&](std::size_t output) {
-    std::int64_t start = 0;
-    for (std::size_t o = 0; o < output; ++o) start += bytes[o];
-    return exchanged.data() + start;
-  };
-  for (const auto& device : devices)
-    for (const Program::HostPart& part : device->program(index).host_parts())
-      if (outputs[part.output]) std::copy_n(outputs[part.output] + part.offset, part.bytes, start_of(part.output) + part.offset);
-  world->gather({exchanged.data(), static_cast<std::size_t>(all)});
-  for (std::size_t o = 0; o < outputs.size(); ++o)
-    if (outputs[o]) std::copy_n(start_of(o), bytes[o], outputs[o]);
 }
 
 std::size_t Session::add(Plan plan) {
@@ -207,7 +192,7 @@ void Session::run(std::size_t index, std::span<const std::byte* const> inputs, s
        [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
          program.run(host, next, next_inputs);
        });
-  if (s.world) s.exchange(index, outputs);
+  if (s.world) s.between_ranks[index]->run(outputs);
   s.capture(index);
 }
 
@@ -246,7 +231,7 @@ void Session::finish() {
   if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) s.end(f);
   s.begun[0] = s.begun[1];
   --s.under_way;
-  if (s.world) s.exchange(step.plan, step.outputs);
+  if (s.world) s.between_ranks[step.plan]->run(step.outputs);
   if (s.under_way == 0) s.capture(step.plan);
 }
 
@@ -277,7 +262,7 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
   run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
     program.run_timed(host, seconds[device], repeats);
   });
-  if (state_->world) state_->exchange(index, outputs);
+  if (state_->world) state_->between_ranks[index]->run(outputs);
   return seconds;
 }
 

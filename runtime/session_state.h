@@ -7,6 +7,7 @@
 #include "kernels/backends.h"
 #include "ranks/world.h"
 #include "runtime/device_runtime.h"
+#include "runtime/output_exchange.h"
 #include "runtime/session.h"
 #include "runtime/workers.h"
 
@@ -49,9 +50,7 @@ struct Session::State {
   std::array<Begun, 2> begun;  // steps, the oldest first
   std::size_t under_way = 0;
 
-  // What ranks give each other after a step: the plan's outputs one after another.
-  std::vector<std::vector<std::int64_t>> output_bytes;  // by plan and output
-  std::vector<std::byte> exchanged;
+  std::vector<std::unique_ptr<OutputExchange>> between_ranks;  // by plan; of several ranks
   std::unique_ptr<Workers> workers;   // last: ended before what they use goes
 
   ~State() {
@@ -106,7 +105,6 @@ struct Session::State {
   void check_same_session(const Plan& plan) const;
   void make_group(const Plan& plan);
   void load(Plan plan);
-  void exchange(std::size_t plan, std::span<std::byte* const> outputs);
 };
 
 }  // namespace tandem

@@ -28,6 +28,7 @@ struct Row {
   int ranks;
   std::int64_t batch;
   bool synchronize = false;
+  Route sums = Route::measured;
 };
 
 Plan plan_of(const Row& row, PlanMode mode = PlanMode::training, const Plan* parameters_of = nullptr) {
@@ -98,14 +99,14 @@ Result run(const Plans& plans, World* world) {
 }
 
 template <class Body>
-std::vector<std::string> on_ranks(int ranks, Body&& body) {
+std::vector<std::string> on_ranks(int ranks, Body&& body, Route sums = Route::measured) {
   const test::RankAddress address;
   std::vector<std::string> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       try {
-        World world({.rank = r, .ranks = ranks, .address = address.text(), .timeout_seconds = long_time});
+        World world({.rank = r, .ranks = ranks, .address = address.text(), .timeout_seconds = long_time, .sums = sums});
         body(world);
         world.leave();
       } catch (const Error& e) {
@@ -126,7 +127,8 @@ TEST_P(RankSession, LeavesWhatOneProcessLeaves) {
   const Result want = run(plans, nullptr);
   ASSERT_NE(want.outputs[0], want.outputs[1]) << "it learns";
   std::vector<Result> got(static_cast<std::size_t>(row.ranks));
-  const auto failures = on_ranks(row.ranks, [&](World& world) { got[static_cast<std::size_t>(world.rank())] = run(plans, &world); });
+  const auto failures = on_ranks(
+      row.ranks, [&](World& world) { got[static_cast<std::size_t>(world.rank())] = run(plans, &world); }, row.sums);
   EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(row.ranks)));
   Result all;  // the ranks' devices are those of the one process, in order
   for (const Result& r : got) {
@@ -138,7 +140,8 @@ TEST_P(RankSession, LeavesWhatOneProcessLeaves) {
 INSTANTIATE_TEST_SUITE_P(Rows, RankSession,
                          testing::Values(Row{"two", {1, 1}, 2, 8}, Row{"four_uneven", {3, 1, 2, 1}, 4, 13}, Row{"two_of_two", {1, 1, 1, 1}, 2, 9},
                                          Row{"one_without_samples", {1, 0, 2}, 3, 7}, Row{"fewer_samples_than_ranks", {1, 1, 1, 1}, 4, 3},
-                                         Row{"synchronised", {2, 1}, 2, 6, true}),
+                                         Row{"synchronised", {2, 1}, 2, 6, true}, Row{"four_uneven_along_chain", {3, 1, 2, 1}, 4, 13, false, Route::chain},
+                                         Row{"two_by_pairs", {1, 2}, 2, 9, false, Route::pairs}, Row{"three_of_two", {1, 2, 1, 1, 0, 1}, 3, 13}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(RankSession, RefusesPlansThatDiffer) {
@@ -174,10 +177,12 @@ TEST(RankSession, GivesTheOtherRankWhatTheFirstRead) {
   EXPECT_EQ(allocated, 0);
 }
 
-TEST(RankSession, AllocatesNothingInAStep) {
-  const Plan plan = plan_of({"", {1, 1}, 2, 8});
+class RankSteps : public testing::TestWithParam<Route> {};
+
+TEST_P(RankSteps, AllocateNothing) {
+  const Plan plan = plan_of({"", {1, 1, 1}, 3, 8});
   std::atomic<int> allocated = -1;
-  const auto failures = on_ranks(2, [&](World& world) {
+  const auto failures = on_ranks(3, [&](World& world) {
     Session session(plan, backends, &world);
     Host host(plan);
     const auto steps = [&](int from, int to) {
@@ -186,13 +191,29 @@ TEST(RankSession, AllocatesNothingInAStep) {
     };
     steps(1, 2);
     const int before = test::allocations();
-    world.any(false);  // both ranks have counted before either goes on
+    world.any(false);  // all ranks have counted before any goes on
     steps(3, 6);
     if (world.rank() == 0) allocated = test::allocations() - before;
     world.any(false);
-  });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
+  }, GetParam());
+  EXPECT_EQ(failures, std::vector<std::string>(3));
   EXPECT_EQ(allocated, 0);
+}
+INSTANTIATE_TEST_SUITE_P(Routes, RankSteps, testing::Values(Route::chain, Route::pairs),
+                         [](const auto& info) { return info.param == Route::chain ? "chain" : "pairs"; });
+
+TEST_P(RankSteps, LeaveOutOutputsThatNobodyWants) {
+  const Plan plan = plan_of({"", {1, 1, 1}, 3, 8});
+  ASSERT_GE(plan.outputs.size(), 2U);
+  const auto failures = on_ranks(3, [&](World& world) {
+    Host all(plan), some(plan);
+    Session session(plan, backends, &world);
+    session.run(0, all.inputs, all.outputs, {.step = 1});
+    some.outputs[0] = nullptr;
+    session.run(0, some.inputs, some.outputs, {.step = 1});  // at a learning rate of 0
+    for (std::size_t o = 1; o < some.room.size(); ++o) EXPECT_EQ(some.room[o], all.room[o]) << "rank " << world.rank();
+  }, GetParam());
+  EXPECT_EQ(failures, std::vector<std::string>(3));
 }
 
 TEST(RankSession, OneRanksFailureEndsAll) {
