@@ -83,6 +83,7 @@ class Parser {
       l.expect("size");
       r.size = l.number();
       if (l.take("outside")) r.outer = l.number();
+      if (l.take("runs")) r.widths = l.ints();
       part.ranges.push_back(r);
     }
     graph_.parts.push_back(std::move(part));
@@ -102,6 +103,10 @@ class Parser {
             l.expect("(");
             part.axis = static_cast<int>(l.number());
             if (l.take(",")) part.outer = l.number();
+            if (l.take(",")) {
+              l.expect("runs");
+              part.widths = l.ints();
+            }
             l.expect(")");
           }
           placement.parts.push_back(part);

@@ -10,18 +10,28 @@ namespace tandem {
 
 class PlaceContext : public FollowContext {
  public:
-  using FollowContext::FollowContext;  // `batch` is then the parts together (MeshAxis::total)
+  // `batch` is then the parts together (MeshAxis::total)
+  PlaceContext(const Graph& graph, const Node& node, std::span<const Part> operands, std::int64_t batch);
   bool split(int input) const { return place(input).present(); }
   bool split(int input, int axis) const { return place(input).axis == axis; }
   void sum(int output) { sums_.push_back(output); }  // each device's is an addend
   void own(int output) { owns_.push_back(output); }  // each device's is its own
   void need(int input, BatchPlace place) { repeat(input, place.axis, place.outer); }  // this operand must be split so, too
   void once(int input) { onces_.push_back(input); }  // this whole operand is one device's addend
+  // Which runs an operand that is split lies in, along its axis: their lengths, all parts together. A rule that does not ask works on
+  // parts as they come: where its results have as many units outside, they lie in such runs, too.
+  std::vector<std::int64_t> runs(int input) const;
+  void set_runs(int output, int axis, std::vector<std::int64_t> lengths) {
+    runs_.emplace_back(output, Part::runs(axis, std::move(lengths)));
+  }
+  const std::vector<std::pair<int, Part>>& in_runs() const { return runs_; }
   const std::vector<int>& sums() const { return sums_; }
   const std::vector<int>& owns() const { return owns_; }
   const std::vector<int>& onces() const { return onces_; }
 
  private:
+  std::span<const Part> parts_;
+  std::vector<std::pair<int, Part>> runs_;  // by output
   std::vector<int> sums_, owns_, onces_;
 };
 

@@ -17,6 +17,15 @@ std::string_view name_of(Spread spread) {
   return "";
 }
 
+Part Part::runs(int axis, std::vector<std::int64_t> lengths) {
+  std::int64_t unit = 0;
+  for (const std::int64_t length : lengths) unit = std::gcd(unit, length);
+  for (std::int64_t& length : lengths) length /= unit;
+  Part part = split(axis, std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
+  if (part.outer != std::ssize(lengths)) part.widths = std::move(lengths);
+  return part;
+}
+
 std::int64_t MeshAxis::total() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
 
 std::int64_t MeshAxis::begin(int position) const { return std::accumulate(sizes.begin(), sizes.begin() + position, std::int64_t{0}); }
@@ -55,10 +64,19 @@ std::vector<int> DeviceGroup::row_of(int position, std::size_t axis) const {
   return row;
 }
 
+bool make_up(const std::vector<std::int64_t>& widths, std::int64_t units) {
+  for (const std::int64_t width : widths) {
+    if (width < 1 || width > units) return false;
+    units -= width;
+  }
+  return widths.empty() || units == 0;
+}
+
 std::optional<Shape> shape_of(const Shape& whole, std::span<const AxisRange> part) {
   Shape shape = whole;
   for (const AxisRange& r : part) {
-    if (r.axis < 0 || r.axis >= whole.rank() || r.outer < 1 || shape[r.axis] % r.outer != 0) return std::nullopt;
+    if (r.axis < 0 || r.axis >= whole.rank() || r.outer < 1 || shape[r.axis] % r.outer != 0 || !make_up(r.widths, r.outer))
+      return std::nullopt;
     const std::int64_t run = shape[r.axis] / r.outer;
     if (r.begin < 0 || r.begin > run || r.size < 0 || r.size > run - r.begin) return std::nullopt;
     shape[r.axis] = r.outer * r.size;
@@ -74,10 +92,12 @@ std::optional<std::vector<IndexRun>> runs_of(std::int64_t size, int axis, std::s
     const std::int64_t each = size / r.outer;
     if (r.size == each) continue;  // all of it
     std::vector<IndexRun> kept;
-    std::int64_t before = 0;  // indices of the runs that are passed
+    std::int64_t before = 0, unit = 0;  // indices of the runs that are passed; units that are
     std::size_t i = 0;
-    for (std::int64_t o = 0; o < r.outer && r.size > 0; ++o)
-      for (std::int64_t at = o * each + r.begin, end = at + r.size; at < end;) {
+    const std::int64_t count = r.widths.empty() ? r.outer : std::ssize(r.widths);
+    for (std::int64_t o = 0; o < count && r.size > 0; ++o) {
+      const std::int64_t width = r.widths.empty() ? 1 : r.widths[static_cast<std::size_t>(o)];
+      for (std::int64_t at = unit * each + width * r.begin, end = at + width * r.size; at < end;) {
         for (; before + runs[i].end - runs[i].begin <= at; ++i) before += runs[i].end - runs[i].begin;
         const std::int64_t first = runs[i].begin + at - before, last = std::min(runs[i].end, first + end - at);
         if (!kept.empty() && kept.back().end == first)
@@ -87,6 +107,8 @@ std::optional<std::vector<IndexRun>> runs_of(std::int64_t size, int axis, std::s
         at += last - first;
         if (kept.size() > most) return std::nullopt;
       }
+      unit += width;
+    }
     runs = std::move(kept);
     size = r.outer * r.size;
   }
@@ -111,6 +133,7 @@ Shape local_shape(const Shape& shape, const Placement& placement, const DeviceGr
 std::string to_string(const Part& part) {
   if (!part.is_split()) return std::string(name_of(part.spread));
   std::string text = concat("split(", part.axis, part.outer == 1 ? "" : concat(", ", part.outer, " outside"));
+  for (std::size_t i = 0; i < part.widths.size(); ++i) text += concat(i > 0 ? ":" : " in runs of ", part.widths[i]);
   for (std::size_t i = 0; i < part.sizes.size(); ++i) text += concat(i > 0 ? ":" : " as ", part.sizes[i]);
   return text + ")";
 }

@@ -26,8 +26,12 @@ struct Part {
   int axis = -1;           // of the value, where it is split: its dimension is outer * (parts together) * inner
   std::int64_t outer = 1;
   std::vector<std::int64_t> sizes{};  // of the parts, where they are not in the mesh axis's proportion
+  // Of runs that are not of one width: how many of the `outer` units each has. A part is as much of each run, and lies together there.
+  std::vector<std::int64_t> widths{};
   bool operator==(const Part&) const = default;
-  static Part split(int axis, std::int64_t outer = 1) { return {Spread::split, axis, outer, {}}; }
+  static Part split(int axis, std::int64_t outer = 1) { return {Spread::split, axis, outer, {}, {}}; }
+  // An axis that is made up of runs of these lengths, each in parts. The lengths are positive.
+  static Part runs(int axis, std::vector<std::int64_t> lengths);
   bool is_split() const { return spread == Spread::split; }
 };
 
@@ -63,12 +67,16 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-// Of an axis of a tensor: `size` indices from `begin` on in each of its `outer` equal runs.
+// Of an axis of a tensor: `size` indices from `begin` on in each of its `outer` equal runs. With `widths`, whose sum is `outer`, these are
+// units: a run of w units has w * size indices, from w * begin on.
 struct AxisRange {
   int axis = 0;
   std::int64_t begin = 0, size = 0, outer = 1;
+  std::vector<std::int64_t> widths{};
   bool operator==(const AxisRange&) const = default;
 };
+// Whether the widths of runs, where there are any, make up so many units.
+bool make_up(const std::vector<std::int64_t>& widths, std::int64_t units);
 // Several ranges are a part of a tensor: each is of what those before it leave. The part's shape; absent where they do not fit `whole`.
 std::optional<Shape> shape_of(const Shape& whole, std::span<const AxisRange> part);
 // Consecutive indices of an axis: [begin, end).

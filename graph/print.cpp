@@ -92,7 +92,8 @@ class Printer {
            joined(
                part.ranges,
                [](const AxisRange& r) {
-                 return concat(" axis ", r.axis, " from ", r.begin, " size ", r.size, r.outer > 1 ? concat(" outside ", r.outer) : "");
+                 return concat(" axis ", r.axis, " from ", r.begin, " size ", r.size, r.outer > 1 ? concat(" outside ", r.outer) : "",
+                               r.widths.empty() ? "" : concat(" runs ", ints(r.widths)));
                },
                ""));
     for (const ValueId in : graph_.inputs) line("given ", defined(in, true));
@@ -123,7 +124,9 @@ class Printer {
   std::string placed(const Placement& placement) const {
     if (placement.group < 0) return {};
     const auto part = [](const Part& p) {
-      return p.is_split() ? concat("split(", p.axis, p.outer == 1 ? "" : concat(',', p.outer), ')') : std::string(name_of(p.spread));
+      return p.is_split() ? concat("split(", p.axis, p.outer == 1 ? "" : concat(',', p.outer),
+                                   p.widths.empty() ? "" : concat(",runs ", ints(p.widths)), ')')
+                          : std::string(name_of(p.spread));
     };
     return concat(" on ", word(graph_.groups[static_cast<std::size_t>(placement.group)].name), '[', joined(placement.parts, part), ']');
   }

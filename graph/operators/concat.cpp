@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "graph/operators/fold.h"
+#include "graph/place.h"
 
 namespace tandem::operator_rows {
 namespace {
@@ -65,14 +66,29 @@ void follow_concat(FollowContext& c) {
   c.set(0, place);
 }
 
+// Parts of each operand's runs lie one behind the other.
+void place_concat(PlaceContext& c) {
+  const int axis = static_cast<int>(c.attributes().integer("axis"));
+  Ints joined;
+  for (int i = 0; i < c.inputs(); ++i) {
+    if (!c.split(i, axis) || c.x(i)[axis] == 0) return follow_concat(c);
+    const Ints own = c.runs(i);
+    joined.insert(joined.end(), own.begin(), own.end());
+  }
+  c.set_runs(0, axis, std::move(joined));
+}
+
 }  // namespace
 
 // dx(i) = the slice of dy that x(i) became
 Operator concat() {
   return {.name = "Concat",
-          .since = {1, 4, 11, 13}, .inputs = {1, Arity::any}, .types = {{"T", types::all}},
+          .since = {1, 4, 11, 13},
+          .inputs = {1, Arity::any},
+          .types = {{"T", types::all}},
           .infer = infer_concat,
           .follow = follow_concat,
+          .place = place_concat,
           .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {

@@ -17,6 +17,7 @@ bool stays_partial(const Graph& graph, const Node& node, std::span<const Part> o
   for (const ValueId out : node.outputs)
     if (out.present() && !is_float(graph[out].type.dtype)) return false;  // rounded: a Cast to integers
   std::size_t partial = 0, numbers = 0, split = 0;
+  const auto results = std::ranges::count_if(node.outputs, [](ValueId v) { return v.present(); });
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!present(node, i)) continue;
     partial += operands[i].spread == Spread::partial;
@@ -26,7 +27,8 @@ bool stays_partial(const Graph& graph, const Node& node, std::span<const Part> o
   switch (node.op->linear) {
     case Linear::no: return false;
     case Linear::sum: return partial == numbers;
-    case Linear::product: return partial == 1 && split == 0;
+    // A third operand, as a bias, is added. A second result, as a bias's gradient, is of the second operand alone.
+    case Linear::product: return partial == 1 && split == 0 && numbers <= 2 && (results == 1 || operands[1].spread == Spread::partial);
     case Linear::first: return partial == 1 && split == 0 && operands[0].spread == Spread::partial;
   }
   return false;
@@ -51,6 +53,21 @@ std::string said_of_parts(std::string text) {
   return text;
 }
 
+std::vector<BatchPlace> places_of(std::span<const Part> operands) {
+  std::vector<BatchPlace> places;
+  for (const Part& p : operands) places.push_back(p.is_split() ? BatchPlace{.axis = p.axis, .outer = p.outer} : BatchPlace{});
+  return places;
+}
+
+// Where something lies in runs of several widths, rules see as many units of one width. What comes of these is the same of the runs where
+// nothing tells the units apart and all operands have the same runs.
+void check_runs(const PlaceContext& c, std::span<const Part> operands, const Part& runs) {
+  if (runs.widths.empty()) return;
+  for (const Part& p : operands)
+    if (p.is_split() && (p.outer != runs.outer || p.widths != runs.widths)) c.fail("its operands lie in runs of different widths");
+  if (c.attributes().has("layer")) c.fail("it draws random numbers by their places, and its operands lie in runs of several widths");
+}
+
 void run_rule(PlaceContext& c) {
   const Operator& op = *c.node().op;
   if (op.place) return op.place(c);
@@ -60,6 +77,17 @@ void run_rule(PlaceContext& c) {
 }
 
 }  // namespace
+
+PlaceContext::PlaceContext(const Graph& graph, const Node& node, std::span<const Part> operands, std::int64_t batch)
+    : FollowContext(graph, node, places_of(operands), batch), parts_(operands) {}
+
+std::vector<std::int64_t> PlaceContext::runs(int input) const {
+  const Part& part = parts_[at(input)];
+  std::vector<std::int64_t> lengths = part.widths;
+  if (lengths.empty()) lengths.assign(at(part.outer), 1);
+  for (std::int64_t& length : lengths) length *= x(input)[part.axis] / part.outer;
+  return lengths;
+}
 
 NodePlacement place_node(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh) {
   NodePlacement placed{.inputs = {operands.begin(), operands.end()}};
@@ -86,10 +114,13 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
     return placed;
   }
   const Part& first = *std::find_if(operands.begin(), operands.end(), [](const Part& p) { return p.is_split(); });
-  const auto split = [&](BatchPlace place) { return Part{Spread::split, place.axis, place.outer, first.sizes}; };
-  std::vector<BatchPlace> places;
-  for (const Part& p : placed.inputs) places.push_back(p.is_split() ? BatchPlace{.axis = p.axis, .outer = p.outer} : BatchPlace{});
-  PlaceContext c(graph, node, std::move(places), mesh.as(first).total());
+  const auto uneven = std::ranges::find_if(placed.inputs, [](const Part& p) { return !p.widths.empty(); });
+  const Part runs = uneven == placed.inputs.end() ? Part{} : *uneven;
+  PlaceContext c(graph, node, placed.inputs, mesh.as(first).total());
+  const auto split = [&](BatchPlace place) {
+    if (!runs.widths.empty() && place.outer != runs.outer) c.fail("it cuts through runs of several widths");
+    return Part{Spread::split, place.axis, place.outer, first.sizes, runs.widths};
+  };
   try {
     const auto otherwise = [&](const Part& p) { return p.is_split() && p.sizes != first.sizes; };
     if (std::any_of(operands.begin(), operands.end(), otherwise)) c.fail("its operands are not shared out alike");
@@ -98,6 +129,8 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
         c.fail("what it reads of the forward pass, '", graph[node.inputs[i]].name, "', is of the whole");
     run_rule(c);
     all_outputs(whole);
+    for (const auto& [output, part] : c.in_runs()) (placed.outputs[at(output)] = part).sizes = first.sizes;
+    if (c.in_runs().empty()) check_runs(c, placed.inputs, runs);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].present()) continue;
       Part& part = placed.outputs[i];
@@ -105,7 +138,10 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
         part = {Spread::own};
       } else if (const auto& readings = c.results()[i]; !readings.empty()) {
         if (readings[0].mixed && node.op->linear != Linear::sum) c.fail("its results mix what is split");
-        part = readings[0].mixed ? Part{Spread::partial} : readings[0].present() ? split(readings[0]) : whole;
+        const auto as_runs = [&](const BatchPlace& place) { return runs.widths.empty() || place.outer == runs.outer; };
+        const auto it = std::ranges::find_if(readings, as_runs);
+        const BatchPlace& reading = it == readings.end() ? readings[0] : *it;
+        part = reading.mixed ? Part{Spread::partial} : reading.present() ? split(reading) : whole;
       }
     }
     for (const int i : c.sums()) placed.outputs[at(i)] = {Spread::partial};

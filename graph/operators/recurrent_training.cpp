@@ -68,8 +68,8 @@ void infer_backward(InferContext& c) {
   if (c.outputs() > states + 2) c.set_output(states + 2, dtype, Shape{D, H});
 }
 
-// Samples are split in all operands that hold them: `axes` says where, -1: they hold none.
-void place_samples(PlaceContext& c, std::initializer_list<int> axes) {
+// Samples, or the two directions, are split in all operands that hold them: `axes` says where, -1: they hold none.
+void place_operands(PlaceContext& c, std::initializer_list<int> axes) {
   std::int64_t outer = 0;
   for (int i = 0; i < c.inputs(); ++i) {
     if (!c.split(i)) continue;
@@ -81,7 +81,14 @@ void place_samples(PlaceContext& c, std::initializer_list<int> axes) {
   for (int i = 0; i < c.inputs(); ++i)
     if (c.has_input(i) && !c.split(i) && axes.begin()[i] >= 0) c.need(i, {.axis = axes.begin()[i], .outer = outer});
 }
-BatchPlace samples_along(const PlaceContext& c, int axis) {
+// Whether each of two devices has one of two directions: `axes` of these in the operands.
+bool is_by_directions(const PlaceContext& c, std::initializer_list<int> axes) {
+  if (c.attributes().text("direction") != "bidirectional" || c.batch() != 2) return false;
+  for (int i = 0; i < c.inputs(); ++i)
+    if (c.split(i) && (c.place(i).outer != 1 || c.place(i).axis != axes.begin()[i])) return false;
+  return true;
+}
+BatchPlace split_along(const PlaceContext& c, int axis) {
   for (int i = 0; i < c.inputs(); ++i)
     if (c.split(i)) return {.axis = axis, .outer = c.place(i).outer};
   return {};
@@ -105,10 +112,12 @@ Operator recurrent_training() {
           .infer = infer_forward,
           .place =
               [](PlaceContext& c) {
-                place_samples(c, {1, -1, 1, 1, 0, -1});
-                c.set(0, samples_along(c, 2));
-                for (int i = 1; i <= states_of(c); ++i) c.set(i, samples_along(c, 1));
-                c.set(states_of(c) + 1, samples_along(c, 2));
+                const auto directions = {2, 0, 0, 0, -1, 0}, samples = {1, -1, 1, 1, 0, -1};
+                const bool by_directions = is_by_directions(c, directions);
+                place_operands(c, by_directions ? directions : samples);
+                c.set(0, split_along(c, by_directions ? 1 : 2));
+                for (int i = 1; i <= states_of(c); ++i) c.set(i, split_along(c, by_directions ? 0 : 1));
+                c.set(states_of(c) + 1, split_along(c, by_directions ? 0 : 2));
               },
           .differentiate =
               [](GradientContext& g) {
@@ -146,9 +155,16 @@ Operator recurrent_backward() {
           .infer = infer_backward,
           .place =
               [](PlaceContext& c) {
-                place_samples(c, {-1, 2, 0, 2, 1, 1});
-                for (int i = 0; i <= states_of(c); ++i) c.set(i, samples_along(c, 1));
-                for (int i = states_of(c) + 1; i < c.outputs(); ++i) c.sum(i);
+                const auto directions = {0, 0, -1, 1, 0, 0}, samples = {-1, 2, 0, 2, 1, 1};
+                const bool by_directions = is_by_directions(c, directions);
+                place_operands(c, by_directions ? directions : samples);
+                c.set(0, split_along(c, by_directions ? 2 : 1));
+                for (int i = 1; i <= states_of(c); ++i) c.set(i, split_along(c, by_directions ? 0 : 1));
+                for (int i = states_of(c) + 1; i < c.outputs(); ++i)
+                  if (by_directions)
+                    c.set(i, split_along(c, 0));
+                  else
+                    c.sum(i);
               },
           .flops = [](const Graph& graph, const Node& n) { return recurrent_flops(graph, n, 0, graph[n.inputs[1]].type.shape, 2); }};
 }

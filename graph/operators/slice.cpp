@@ -119,6 +119,27 @@ void follow_split(FollowContext& c) {
   }
 }
 
+// In parts it is cut between runs, of whatever lengths.
+void place_slice(PlaceContext& c) {
+  const int axis = c.place().axis;
+  const Ints &axes = c.attributes().ints("axes"), &steps = c.attributes().ints("steps");
+  const auto cut = std::ranges::find(axes, axis) - axes.begin();
+  if (cut == std::ssize(axes) || c.y()[axis] == c.x()[axis]) return follow_slice(c);
+  const std::int64_t begin = c.attributes().ints("starts")[at(cut)], end = begin + c.y()[axis];
+  Ints kept;
+  std::int64_t place = 0, together = 0;
+  for (const std::int64_t length : c.runs(0)) {
+    if (place >= begin && place + length <= end) {
+      kept.push_back(length);
+      together += length;
+    }
+    place += length;
+  }
+  if (steps[at(cut)] != 1 || kept.empty() || together != c.y()[axis])
+    c.fail("it cuts axis ", axis, " of ", c.x(), ", which holds the samples");
+  c.set_runs(0, axis, std::move(kept));
+}
+
 // dy is some of the runs of x: the others are zeros.
 void place_slice_backward(PlaceContext& c) {
   BatchPlace place = c.place();
@@ -143,6 +164,7 @@ Operator slice() {
           .types = {{"T", types::all}, {"Tind", types::indices}},
           .infer = infer_slice,
           .follow = follow_slice,
+          .place = place_slice,
           .linear = Linear::sum,
           .differentiate =
               [](GradientContext& g) {

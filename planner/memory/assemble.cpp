@@ -162,7 +162,7 @@ class PlanAssembler {
         ProgramPart& part = plan_.parameters[p].parts.emplace_back(ProgramPart{id, buffer->operand, end, {}});
         for (const auto& [range, begins] : parameter->ranges) {
           const auto [cut, unit] = cut_of(begins);
-          part.ranges.push_back({range.axis, cut, unit, range.size, range.outer});
+          part.ranges.push_back({range.axis, cut, unit, range.size, range.outer, range.widths});
         }
         end += buffer->bytes;
       }

@@ -5,13 +5,11 @@
 #include <set>
 
 #include "graph/place.h"
+#include "graph/template_range.h"
 #include "planner/place/transfers.h"
-#include "planner/update/optimizer.h"
 
 namespace tandem {
 namespace {
-
-bool is_weight(const Value& v) { return v.kind == ValueKind::parameter && v.role == ValueRole::plain; }
 
 bool divides(const Shape& shape, Part part, const MeshAxis& mesh) {
   const std::int64_t unit = part.outer * mesh.total();
@@ -19,19 +17,23 @@ bool divides(const Shape& shape, Part part, const MeshAxis& mesh) {
 }
 
 // Why there are no equal parts, with the most that there are.
-std::string unequal(const Shape& shape, Part part, const MeshAxis& mesh) {
+std::string unequal(const Shape& shape, const Part& part, const MeshAxis& mesh) {
   const std::int64_t run = shape[part.axis] / part.outer;
+  std::string runs;
+  for (const std::int64_t width : part.widths) runs += concat(runs.empty() ? ", in runs of " : ", ", width * run);
   std::int64_t most = mesh.total();
   while (most > 1 && run % most != 0) --most;
-  return concat("axis ", part.axis, " of ", shape, " has no ", mesh.total(), " equal parts", most > 1 ? concat(", but ", most) : "");
+  return concat("axis ", part.axis, " of ", shape, runs, runs.empty() ? "" : ",", " has no ", mesh.total(), " equal parts",
+                most > 1 ? concat(", but ", most) : "");
 }
 
-// The axis of the template that parts of a parameter along this axis are parts of; -1: none.
-int axis_of_template(const Value& v, int axis) { return template_axis(v.type.shape, v.source, v.template_shape, axis).axis; }
-
-// Whether a parameter can be held in such parts.
-bool can_be_held(const Value& v, Part part, const MeshAxis& mesh) {
-  return axis_of_template(v, part.axis) >= 0 && divides(v.type.shape, part, mesh);
+// Whether such parts of a parameter are parts of the template's tensor, and whether it can be held in them.
+bool are_of_template(const Value& v, const Part& part, const MeshAxis& mesh) {
+  const std::int64_t unit = v.type.shape[part.axis] / part.outer / mesh.total();
+  return range_in_template(v, {part.axis, unit, unit, part.outer, part.widths}).has_value();
+}
+bool can_be_held(const Value& v, const Part& part, const MeshAxis& mesh) {
+  return are_of_template(v, part, mesh) && divides(v.type.shape, part, mesh);
 }
 
 // Whether the node sums over classes of which each device has a part.
@@ -57,9 +59,11 @@ class Trial {
   const ChosenParts& chosen() const { return chosen_; }
   const std::string& reason() const { return reason_; }
   bool splits_classes() const { return splits_classes_; }  // of a loss or a softmax
-  bool sliced() const { return sliced_; }  // the node at fault is a Slice
   bool cut_through() const { return cut_through_; }  // the node at fault takes some of what is split, and would take some of each part
-  const std::vector<ValueId>& wanting() const { return wanting_; }  // whole operands of the node at fault, beside split ones
+  // Where that is a Slice: the lengths of the runs between which the value's Slices cut it, and that of all.
+  const std::vector<std::int64_t>& runs() const { return runs_; }
+  // Whole operands of the node at fault, beside split ones, and how it needs them, where it can tell.
+  const std::vector<std::pair<ValueId, Part>>& wanting() const { return wanting_; }
 
  private:
   enum class Outcome { placed, again, refused };
@@ -69,6 +73,7 @@ class Trial {
   Outcome place_all() {
     reason_.clear();
     wanting_.clear();
+    runs_.clear();
     read_whole_.clear();
     parts_.assign(graph_.values.size(), {});
     for (const auto& [id, part] : chosen_) parts_[at(id.index)] = part;
@@ -109,7 +114,7 @@ class Trial {
     const Part want = placed.inputs[i];
     if (have[i].spread == Spread::partial || want.spread == Spread::partial) return Outcome::placed;
     if (have[i].is_split()) return refuse(node, placed.reason.empty() ? "its operands are split in different ways" : placed.reason, have);
-    if (is_weight(v)) {
+    if (is_of_template(v)) {
       if (!can_be_held(v, want, mesh_))
         return refuse(node, concat("'", v.name, "': ", unequal(v.type.shape, want, mesh_)), have);
       if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
@@ -119,7 +124,7 @@ class Trial {
     std::map<ValueId, Part> parts;
     if (can_be_made(node.inputs[i], want, parts)) return Outcome::placed;
     if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i]))
-      return refuse(node, concat("'", v.name, "' is whole"), have);
+      return refuse(node, concat("'", v.name, "' is whole"), have, placed.inputs);
     return Outcome::placed;
   }
 
@@ -140,14 +145,31 @@ class Trial {
     return true;
   }
 
-  Outcome refuse(const Node& node, std::string why, const std::vector<Part>& have) {
+  Outcome refuse(const Node& node, std::string why, const std::vector<Part>& have, const std::vector<Part>& need = {}) {
     reason_ = concat(node.op->name, " '", node.name, "': ", why);
-    sliced_ = node.op->name == "Slice";
-    cut_through_ = sliced_ || node.op->name == "Reshape";
+    cut_through_ = node.op->name == "Slice" || node.op->name == "Reshape";
+    if (node.op->name == "Slice" && have[0].outer == 1) runs_ = runs_of_slices(node.inputs[0], have[0].axis);
     for (std::size_t i = 0; i < have.size(); ++i)
       if (node.inputs[i].present() && have[i] == Part{} && graph_[node.inputs[i]].kind == ValueKind::activation)
-        wanting_.push_back(node.inputs[i]);
+        wanting_.emplace_back(node.inputs[i], need.empty() ? Part{} : need[i]);
     return Outcome::refused;
+  }
+
+  // Between the places where the value's Slices begin and end along an axis.
+  std::vector<std::int64_t> runs_of_slices(ValueId v, int axis) const {
+    const std::int64_t size = graph_[v].type.shape[axis];
+    std::set<std::int64_t> cuts{0, size};
+    for (const Node& node : graph_.nodes) {
+      if (node.op->name != "Slice" || node.inputs[0] != v) continue;
+      const Ints &axes = node.attributes.ints("axes"), &starts = node.attributes.ints("starts");
+      const auto along = std::ranges::find(axes, axis) - axes.begin();
+      if (along == std::ssize(axes)) continue;
+      cuts.insert(starts[at(along)]);
+      cuts.insert(starts[at(along)] + graph_[node.outputs[0]].type.shape[axis]);
+    }
+    std::vector<std::int64_t> runs;
+    for (auto cut = std::next(cuts.begin()); cut != cuts.end(); ++cut) runs.push_back(*cut - *std::prev(cut));
+    return runs;
   }
 
   // Whether some weight was multiplied in: such a value is split where it is made, or not at all.
@@ -157,7 +179,7 @@ class Trial {
     while (!open.empty()) {
       const Value& value = graph_[open.back()];
       open.pop_back();
-      if (is_weight(value) && value.type.shape.rank() > 1) return true;
+      if (is_of_template(value) && value.type.shape.rank() > 1) return true;
       if (value.producer.present())
         for (const ValueId in : graph_[value.producer].inputs)
           if (in.present() && seen.insert(in.index).second) open.push_back(in);
@@ -175,7 +197,7 @@ class Trial {
   bool outputs_fit() {
     std::map<std::string, int, std::less<>> weights;
     for (std::size_t i = 0; i < graph_.values.size(); ++i)
-      if (is_weight(graph_.values[i])) weights.emplace(graph_.values[i].name, static_cast<int>(i));
+      if (is_of_template(graph_.values[i])) weights.emplace(graph_.values[i].name, static_cast<int>(i));
     for (const GraphOutput& out : graph_.outputs) {
       const Part have = part(out), want = out.role == ValueRole::gradient ? parts_[at(weights.at(out.of))] : Part{};
       const NodeId made = graph_[out].producer;
@@ -192,8 +214,9 @@ class Trial {
   std::vector<Part> parts_;
   std::set<int> read_whole_;
   std::string reason_;
-  bool cut_through_ = false, sliced_ = false, splits_classes_ = false;
-  std::vector<ValueId> wanting_;
+  bool cut_through_ = false, splits_classes_ = false;
+  std::vector<std::int64_t> runs_;
+  std::vector<std::pair<ValueId, Part>> wanting_;
 };
 
 class Chooser {
@@ -216,7 +239,7 @@ class Chooser {
  private:
   using Seed = std::pair<ValueId, Part>;
 
-  bool is_matrix(ValueId v) const { return v.present() && is_weight(graph_[v]) && graph_[v].type.shape.rank() > 1; }
+  bool is_matrix(ValueId v) const { return v.present() && is_of_template(graph_[v]) && graph_[v].type.shape.rank() > 1; }
 
   // A weight of which the node needs all, as a recurrence does at each step.
   void note_refusal(const Node& node) {
@@ -238,7 +261,7 @@ class Chooser {
       const ValueId in = node.inputs[i];
       if (!is_matrix(in) || graph_[in].type.shape[0] == 1 || !node.op->in_place.empty()) continue;
       const Part by_results = Part::split(0);
-      if (axis_of_template(graph_[in], 0) < 0) continue;
+      if (!are_of_template(graph_[in], by_results, mesh_)) continue;
       std::vector<Part> operands(node.inputs.size());
       operands[i] = by_results;
       const NodePlacement placed = place_node(graph_, node, operands, mesh_);
@@ -250,34 +273,44 @@ class Chooser {
   }
 
   // Takes the block that begins with a weight, where there is one: empty, or why there is none. A weight of several layers, one behind the
-  // other (queries, keys and values; a gate and what goes through it), is split as so many runs, of one width.
-  std::string begin_block(Seed seed) {
+  // other (queries, keys and values; a gate and what goes through it), is split as so many runs: those that are sliced of what it gives,
+  // or three or two equal ones.
+  std::string begin_block(const Seed& seed) {
     const Value& v = graph_[seed.first];
-    std::string reason;
-    bool sliced = true;  // in whatever runs
-    for (const std::int64_t runs : {1, 3, 2}) {
-      seed.second.outer = runs;
-      if (!can_be_held(v, seed.second, mesh_)) {
-        if (runs == 1) return unequal(v.type.shape, seed.second, mesh_);
+    if (!can_be_held(v, seed.second, mesh_)) return unequal(v.type.shape, seed.second, mesh_);
+    const Outcome as_one = begin_with(seed);
+    if (as_one.taken) return {};
+    if (!as_one.cut_through) return as_one.reason;
+    std::vector<Part> forms{Part::split(0, 3), Part::split(0, 2)};
+    if (!as_one.runs.empty()) forms = {Part::runs(0, as_one.runs)};
+    std::string reason = as_one.reason;
+    for (const Part& form : forms) {
+      if (!can_be_held(v, form, mesh_)) {
+        if (!as_one.runs.empty()) reason = unequal(v.type.shape, form, mesh_);
         continue;
       }
-      const Outcome outcome = begin_with(seed);
+      const Outcome outcome = begin_with({seed.first, form});
       if (outcome.taken) return {};
-      if (runs == 1 || !outcome.cut_through) reason = outcome.reason;
-      sliced = sliced && outcome.sliced;
-      if (!outcome.cut_through) break;
+      if (!outcome.cut_through || !as_one.runs.empty()) return outcome.reason;
     }
-    if (sliced) reason += ". It has layers of several widths, or more than three: with a weight each they could be split";
     return reason;
   }
 
   struct Outcome {
-    bool taken = false, cut_through = false, sliced = false;
+    bool taken = false, cut_through = false, sources_in_runs = false;
+    std::vector<std::int64_t> runs{};
     std::string reason;
   };
   Outcome begin_with(const Seed& seed) {
+    Outcome outcome = begin_with(seed, true);
+    if (!outcome.taken && outcome.sources_in_runs) outcome = begin_with(seed, false);
+    return outcome;
+  }
+  // `in_runs`: weights that the block needs besides lie in such runs as are needed of what they give; else in one.
+  Outcome begin_with(const Seed& seed, bool in_runs) {
     ChosenParts tried = chosen_;
     tried.insert(seed);
+    bool some_in_runs = false;
     for (;;) {
       Trial trial(graph_, mesh_, tried);
       if (trial.run()) {
@@ -291,13 +324,20 @@ class Chooser {
         return {.taken = true};
       }
       const std::size_t before = tried.size();
-      for (const ValueId operand : trial.wanting()) add_sources(operand, tried);
-      if (tried.size() == before) return {.cut_through = trial.cut_through(), .sliced = trial.sliced(), .reason = trial.reason()};
+      for (const auto& [operand, need] : trial.wanting()) {
+        Part form = Part::split(0, need.outer);
+        form.widths = need.widths;
+        const bool is_in_runs = in_runs && form.outer > 1;
+        some_in_runs = some_in_runs || is_in_runs;
+        add_sources(operand, is_in_runs ? form : Part::split(0), tried);
+      }
+      if (tried.size() == before)
+        return {.cut_through = trial.cut_through(), .sources_in_runs = some_in_runs, .runs = trial.runs(), .reason = trial.reason()};
     }
   }
 
   // The weights that an operand was last multiplied by: split as well they give it in parts.
-  void add_sources(ValueId operand, ChosenParts& tried) const {
+  void add_sources(ValueId operand, const Part& form, ChosenParts& tried) const {
     std::vector<ValueId> open{operand};
     std::set<int> seen;
     while (!open.empty()) {
@@ -305,7 +345,8 @@ class Chooser {
       open.pop_back();
       if (!producer.present()) continue;
       if (const auto seed = seed_of(graph_[producer])) {
-        if (can_be_held(graph_[seed->first], seed->second, mesh_)) tried.insert(*seed);
+        for (const Part& part : {form, seed->second})
+          if (can_be_held(graph_[seed->first], part, mesh_)) tried.emplace(seed->first, part);
         continue;
       }
       for (const ValueId in : graph_[producer].inputs)
@@ -321,78 +362,10 @@ class Chooser {
   std::map<ValueId, std::string> refused_;  // by weight
 };
 
-// By the first axis of which each device has something: parts of axis 0 are gathered as they lie. `own`: what the replicas share out.
-std::optional<Part> first_part(const Value& v, const Shape& own, const MeshAxis& mesh) {
-  for (int axis = 0; axis < own.rank(); ++axis) {
-    if (axis_of_template(v, axis) < 0 || own[axis] < mesh.total()) continue;
-    Part part = Part::split(axis);
-    if (own[axis] % mesh.total() != 0) part.sizes = slice_sizes(own[axis], std::vector<double>(mesh.sizes.begin(), mesh.sizes.end()));
-    return part;
-  }
-  return std::nullopt;
-}
-
-// All of it on the device at that position. Parts of the first axis that has several elements lie apart in memory.
-Part all_on(std::size_t position, const Shape& shape, const MeshAxis& mesh) {
-  const auto several = std::ranges::find_if(shape.dims, [](std::int64_t dim) { return dim > 1; });
-  Part all = Part::split(several == shape.dims.end() ? 0 : static_cast<int>(several - shape.dims.begin()));
-  all.sizes.assign(mesh.sizes.size(), 0);
-  all.sizes[position] = 1;
-  return all;
-}
-bool can_be_owned(const Value& v) { return v.type.shape.rank() > 0 && v.type.shape.elements() > 0; }
-
-// The largest first, each to the device that has least. Where a device has no samples all keep all.
-ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const MeshAxis& mesh) {
-  const auto elements = [&](ValueId id) { return graph[id].type.shape.elements(); };
-  std::erase_if(parameters, [&](ValueId id) { return !can_be_owned(graph[id]); });
-  std::ranges::stable_sort(parameters, std::greater(), elements);
-  std::vector<std::int64_t> has(mesh.sizes.size());
-  ChosenParts chosen;
-  if (std::ranges::count(mesh.sizes, 0) > 0) return chosen;
-  for (const ValueId id : parameters) {
-    const auto least = std::ranges::min_element(has);
-    *least += elements(id);
-    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), graph[id].type.shape, mesh));
-  }
-  return chosen;
-}
-
 }  // namespace
 
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole) {
   return Chooser(graph, mesh).run(whole);
-}
-
-ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
-                                const OptimizerOptions& optimizer, bool frozen) {
-  std::set<ValueId> changed;
-  for (const Node& node : graph.nodes)
-    for (const ValueId v : updated_by(node)) changed.insert(v);
-  const bool trains = std::ranges::any_of(graph.values, &Value::trainable);
-  ChosenParts chosen;
-  std::vector<ValueId> owned;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& v = graph.values[i];
-    const ValueId id{static_cast<int>(i)};
-    if (!is_weight(v) || (trains && !v.trainable && (!frozen || changed.contains(id)))) continue;
-    Shape own = v.type.shape;
-    if (const auto part = layers.find(id); part != layers.end()) own[part->second.axis] /= layers_parts;
-    if (v.trainable && !layers.contains(id) && !reads_whole(v, optimizer).empty())
-      owned.push_back(id);
-    else if (const auto part = first_part(v, own, mesh))
-      chosen.emplace(id, *part);
-  }
-  for (auto& [id, part] : owners(graph, std::move(owned), mesh)) chosen.emplace(id, std::move(part));
-  return chosen;
-}
-
-ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home) {
-  ChosenParts chosen;
-  for (std::size_t i = 0; i < graph.values.size(); ++i)
-    if (const Value& v = graph.values[i]; is_weight(v) && v.trainable && can_be_owned(v))
-      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, v.type.shape, mesh));
-  return chosen;
 }
 
 }  // namespace tandem

@@ -10,6 +10,11 @@ namespace tandem {
 
 using ChosenParts = std::map<ValueId, Part>;  // by parameter
 
+// Whether it is a parameter of the template: no state of the optimizer, no copy.
+inline bool is_of_template(const Value& v) {
+  return v.kind == ValueKind::parameter && v.role == ValueRole::plain;
+}
+
 // Tensor parallelism. A layer's weight is split by its results (columns), and so is all that is computed of them by parts; the layers
 // that read those are split by what they sum over (rows), so that the block ends in one sum. The operators' rules say what is computed
 // by parts: a block is taken where they need nothing gathered, neither forward nor backward. `mesh` is the axis that layers are split

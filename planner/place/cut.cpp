@@ -154,15 +154,30 @@ class Cut {
         v = sliced(b, v, range_of(value, b.shape(v), a));
       }
     for (Node& node : scratch.nodes) {
-      FoldContext c{.node = node, .inputs = {*scratch[node.inputs[0]].data}, .outputs = {scratch[node.outputs[0]].type}, .input_types = {}};
+      std::vector<Tensor> inputs;
+      for (const ValueId in : node.inputs) inputs.push_back(*scratch[in].data);
+      FoldContext c{.node = node, .inputs = std::move(inputs), .outputs = {scratch[node.outputs[0]].type}, .input_types = {}};
       scratch[node.outputs[0]].data = node.op->fold(c)->front();
     }
     return *scratch[v].data;
   }
 
+  static ValueId slice(GraphBuilder& b, ValueId v, std::int64_t axis, std::int64_t begin, std::int64_t size) {
+    return b.emit("Slice", {v}, {{"starts", Ints{begin}}, {"ends", Ints{begin + size}}, {"axes", Ints{axis}}, {"steps", Ints{1}}});
+  }
+
   static ValueId sliced(GraphBuilder& b, ValueId v, const AxisRange& range) {
     const int axis = range.axis;
     const Shape whole = b.shape(v);
+    if (!range.widths.empty()) {
+      std::vector<ValueId> runs;
+      std::int64_t place = 0;
+      for (const std::int64_t width : range.widths) {
+        runs.push_back(slice(b, v, axis, place + width * range.begin, width * range.size));
+        place += whole[axis] / range.outer * width;
+      }
+      return b.emit("Concat", std::move(runs), {{"axis", std::int64_t{axis}}});
+    }
     if (range.outer > 1) {
       Shape apart = whole;
       apart[axis] /= range.outer;
@@ -170,8 +185,7 @@ class Cut {
       v = b.reshape(v, apart);
     }
     const std::int64_t along = range.outer > 1 ? axis + 1 : axis;
-    v = b.emit("Slice", {v},
-               {{"starts", Ints{range.begin}}, {"ends", Ints{range.begin + range.size}}, {"axes", Ints{along}}, {"steps", Ints{1}}});
+    v = slice(b, v, along, range.begin, range.size);
     Shape part = whole;
     part[axis] = range.outer * range.size;
     return b.reshape(v, part);
@@ -218,8 +232,21 @@ class Cut {
             .type.shape);
     if (n.attributes.has("count")) n.attributes.set("count", counted(n.attributes.integer("count"), whole_[first]));
     if (n.attributes.has("layer")) count_as_whole(n.attributes, whole_[first]);
+    keep_direction(node, n.attributes);
     to_.nodes.push_back(std::move(n));
     check(to_.nodes.back());
+  }
+
+  // Of a recurrence in both directions, each on a device: the matrices, operand 1 of the forward pass and operand 0 of the backward pass,
+  // are one behind the other.
+  void keep_direction(const Node& node, Attributes& attributes) {
+    if (attributes.text("direction", "") != "bidirectional") return;
+    const Value& matrices = whole_[node.inputs[node.op->name == "RecurrentTraining" ? 1 : 0]];
+    for (std::size_t a = 0; a < matrices.placement.parts.size(); ++a) {
+      if (!part_of(matrices, a).is_split()) continue;
+      by_position_.insert({matrices.placement.group, a});
+      attributes.set("direction", std::string(position_along(matrices, a) == 0 ? "forward" : "reverse"));
+    }
   }
 
   // Random numbers of a part are those that the whole has there. Samples are told by the step's state.
@@ -230,6 +257,7 @@ class Cut {
       if (attributes.has("part")) fail("placement: '", drawn.name, "' is drawn in parts along several axes of the mesh");
       by_position_.insert({drawn.placement.group, a});
       const AxisRange range = range_of(drawn, drawn.type.shape, a);
+      if (!range.widths.empty()) fail("placement: '", drawn.name, "' is drawn in parts of runs of several widths");
       attributes.set("part", Ints{range.axis, range.begin, drawn.type.shape[range.axis], range.outer});
     }
   }
@@ -322,30 +350,6 @@ class Cut {
 };
 
 }  // namespace
-
-AxisRange range_of(const Value& v, const Shape& shape, std::size_t along, const DeviceGroup& group, int position) {
-  const Part& part = v.placement.parts[along];
-  const MeshAxis mesh = group.axes[along].as(part);
-  const std::int64_t unit = shape[part.axis] / part.outer / mesh.total();
-  const int place = group.position_along(position, along);
-  return {part.axis, mesh.begin(place) * unit, mesh.sizes[at(place)] * unit, part.outer};
-}
-
-std::vector<AxisRange> ranges_of(const Value& parameter, const DeviceGroup& group, int position) {
-  std::vector<AxisRange> ranges;
-  Shape shape = parameter.type.shape;
-  for (std::size_t a = parameter.placement.parts.size(); a-- > 0;) {
-    if (!parameter.placement.parts[a].is_split()) continue;
-    const AxisRange range = range_of(parameter, shape, a, group, position);
-    shape[range.axis] = range.outer * range.size;
-    const auto [axis, each] = template_axis(parameter.type.shape, parameter.source, parameter.template_shape, range.axis);
-    if (axis < 0)
-      fail(ExitCode::usage, "placement: axis ", range.axis, " of parameter '", parameter.name, "', held as ", parameter.type.shape,
-           ", is none of the template's ", parameter.template_shape);
-    ranges.push_back({axis, range.begin * each, range.size * each, range.outer});
-  }
-  return ranges;
-}
 
 bool is_idle(const Graph& whole, int device) {
   return std::any_of(whole.groups.begin(), whole.groups.end(), [&](const DeviceGroup& group) {

@@ -113,6 +113,7 @@ void keep_parts(PlacementRequest& request, const Plan& plan) {
         const auto differs = [&](const std::optional<ParameterPart>& part) { return is_part(part) && part->ranges[i] != range; };
         if (std::ranges::none_of(row, differs)) continue;  // it is of another axis of the mesh
         Part part = Part::split(range.axis, range.outer);
+        part.widths = range.widths;
         for (const auto& own : row) part.sizes.push_back(own ? own->ranges[i].size : 0);
         part.sizes = least(std::move(part.sizes));
         set_part(request, p.name, a, part);

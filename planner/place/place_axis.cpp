@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/template_range.h"
 #include "planner/place/place.h"
 #include "planner/place/placing.h"
 #include "planner/place/transfers.h"
@@ -114,7 +115,7 @@ class AxisPlacer {
   static Part in_form(const Value& v, Part part) {
     if (!part.is_split() || v.kind != ValueKind::parameter) return part;
     const int asked = part.axis;
-    part.axis = held_axis(v.type.shape, v.source, v.template_shape, asked);
+    part.axis = axis_held_of(v, asked);
     if (part.axis < 0)
       fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape,
            ", whose parts are none of its axis ", asked);

@@ -98,7 +98,7 @@ void check_values(const PlacementRequest& request, const Graph& model, PlanMode 
     const Value& v = model[*id];
     const Shape& shape = v.kind == ValueKind::parameter ? v.template_shape : v.type.shape;
     for (const Part& part : parts)
-      if (part.is_split() && (part.axis < 0 || part.axis >= shape.rank() || part.outer < 1))
+      if (part.is_split() && (part.axis < 0 || part.axis >= shape.rank() || part.outer < 1 || !make_up(part.widths, part.outer)))
         refuse("'", name, "' of ", shape, " is to be ", to_string(part), ": it has no such axis");
   }
 }

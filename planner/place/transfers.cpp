@@ -37,14 +37,17 @@ std::optional<Part> operand_for(const Graph& graph, const Node& node, std::size_
     std::int64_t before = to.outer;
     for (int a = 0; a < to.axis; ++a) before *= std::max<std::int64_t>(1, y[a]);
     const std::vector<BatchPlace> readings = readings_of_view(before, x, mesh.as(to).total());
-    if (readings.empty()) return std::nullopt;
-    return Part{Spread::split, readings[0].axis, readings[0].outer, to.sizes};
+    const auto as_runs = [&](const BatchPlace& place) { return to.widths.empty() || place.outer == to.outer; };
+    const auto reading = std::ranges::find_if(readings, as_runs);
+    if (reading == readings.end()) return std::nullopt;
+    return Part{Spread::split, reading->axis, reading->outer, to.sizes, to.widths};
   }
-  if (op == "Transpose") return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes};
+  if (op == "Transpose")
+    return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes, to.widths};
   if (node.op->moves == Moves::sum || node.op->moves == Moves::scatter || node.op->moves == Moves::gather) return to;  // along another axis
   if (!node.op->elementwise && node.op->follow != follow_broadcast && op != "Expand") return std::nullopt;
   const int axis = to.axis - (y.rank() - x.rank());
-  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes};
+  return axis < 0 || x[axis] != y[to.axis] ? Part{} : Part{Spread::split, axis, to.outer, to.sizes, to.widths};
 }
 
 Part Transfers::part(ValueId v) const { return at(v.index) < parts_.size() ? parts_[at(v.index)] : Part{}; }
@@ -149,6 +152,18 @@ ValueId Transfers::gathered(ValueId v, bool again) {
   const std::string name = concat(graph_[v].name, again ? "/again" : "");
   GraphBuilder b(graph_, concat("gather/", name), {});
   const Shape shape = b.shape(v);
+  if (!have.widths.empty()) {  // run by run
+    std::vector<ValueId> runs;
+    std::int64_t place = 0;
+    for (const std::int64_t width : have.widths) {
+      const std::int64_t end = place + shape[have.axis] / have.outer * width;
+      const ValueId run =
+          b.emit("Slice", {v}, {{"starts", Ints{place}}, {"ends", Ints{end}}, {"axes", Ints{have.axis}}, {"steps", Ints{1}}});
+      runs.push_back(gathered(put(run, {Spread::split, have.axis, 1, have.sizes}, v), again));
+      place = end;
+    }
+    return put(b.emit("Concat", std::move(runs), {{"axis", std::int64_t{have.axis}}}), {}, from);
+  }
   if (have.outer > 1) {
     Shape apart = shape;
     apart[have.axis] /= have.outer;

@@ -57,8 +57,8 @@ class Transfers final : public DeviceParts {
   const std::size_t axis_;
   PutIn& put_in_;
   std::vector<Part> parts_;  // by value
-  using Key = std::tuple<int, int, Spread, int, std::int64_t, std::vector<std::int64_t>>;
-  Key key_of(ValueId v, const Part& to) const { return {v.index, group_, to.spread, to.axis, to.outer, to.sizes}; }
+  using Key = std::tuple<int, int, Spread, int, std::int64_t, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+  Key key_of(ValueId v, const Part& to) const { return {v.index, group_, to.spread, to.axis, to.outer, to.sizes, to.widths}; }
   std::map<Key, ValueId> transferred_;
   int group_ = 0;
   std::string reader_, reason_;

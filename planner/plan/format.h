@@ -7,7 +7,7 @@
 namespace tandem {
 
 inline constexpr std::string_view plan_format = "tandem.plan";  // the file's first field
-inline constexpr int plan_version = 5;
+inline constexpr int plan_version = 6;
 inline constexpr std::string_view stream_names[] = {"compute",         "communication", "copies",          "send forward",
                                                     "receive forward", "send backward", "receive backward"};
 inline constexpr int plan_streams = static_cast<int>(std::size(stream_names));

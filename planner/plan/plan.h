@@ -195,8 +195,9 @@ struct ProgramRange {
   int cut = 0;                     // where the axis is cut: index into Plan::cuts
   std::int64_t unit = 0;           // a device's range begins at unit * the cut's begins[device]
   std::int64_t size = 0, outer = 1;
+  std::vector<std::int64_t> widths{};  // of runs that are not of one
   bool operator==(const ProgramRange&) const = default;
-  AxisRange from(std::int64_t begin) const { return {axis, begin, size, outer}; }
+  AxisRange from(std::int64_t begin) const { return {axis, begin, size, outer, widths}; }
 };
 
 // What the devices of one program keep of a parameter.
@@ -248,7 +249,7 @@ struct PlanParameter {
 enum class PlanMode { training, inference };
 
 struct Plan {
-  int version = 5;
+  int version = 6;
   std::string model;
   PlanMode mode = PlanMode::training;
   std::int64_t batch = 0;          // global

@@ -160,6 +160,7 @@ Json json_of(const HostOutput& output) {
 Json json_of(const ProgramRange& r) {
   Object o{{"axis", r.axis}, {"cut", r.cut}, {"unit", r.unit}, {"size", r.size}};
   if (r.outer > 1) append(o, {{"outer", r.outer}});
+  if (!r.widths.empty()) append(o, {{"widths", list(r.widths, [](std::int64_t width) { return Json(width); })}});
   return o;
 }
 

@@ -149,7 +149,8 @@ PlanParameter read(const file::Parameter& in) {
   parameter.arena = read_enum(in.arena(), ArenaKind::staging, "arena");
   for (const file::ParameterPart& part : in.parts()) {
     std::vector<ProgramRange> ranges;
-    for (const file::ProgramRange& r : part.ranges()) ranges.push_back({r.axis(), r.cut(), r.unit(), r.size(), r.outer()});
+    for (const file::ProgramRange& r : part.ranges())
+      ranges.push_back({r.axis(), r.cut(), r.unit(), r.size(), r.outer(), {r.widths().begin(), r.widths().end()}});
     parameter.parts.push_back({{part.program()}, read(part.operand()), part.offset(), std::move(ranges)});
   }
   parameter.trainable = in.trainable();

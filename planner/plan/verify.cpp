@@ -37,7 +37,7 @@ std::string places_of(std::span<const AxisRange> ranges) {
   std::string text;
   for (const AxisRange& r : ranges) {
     text += concat(text.empty() ? " from " : ", ", r.begin, " of axis ", r.axis, " on, ", r.size);
-    if (r.outer != 1) text += concat(" in each of ", r.outer, " runs");
+    if (r.outer != 1) text += concat(" in each of ", r.outer, r.widths.empty() ? " runs" : " units");
   }
   return text;
 }
@@ -98,7 +98,10 @@ void check_parameter(const Plan& plan, const Devices& devices, const PlanParamet
     for (const int device : devices[part.program]) {
       ParameterPart own = plan.part_of(part, device);
       std::vector<std::int64_t> numbers{static_cast<std::int64_t>(o.dtype), o.shape.elements()};
-      for (const AxisRange& r : own.ranges) numbers.insert(numbers.end(), {r.axis, r.begin, r.size, r.outer});
+      for (const AxisRange& r : own.ranges) {
+        numbers.insert(numbers.end(), {r.axis, r.begin, r.size, r.outer, std::ssize(r.widths)});
+        numbers.insert(numbers.end(), r.widths.begin(), r.widths.end());
+      }
       if (!met.insert(std::move(numbers)).second) continue;
       Box box = box_of(p, own);
       if (p.type.dtype != o.dtype || box.empty()) return breaches.add(where, " of ", p.type, " is kept as ", o, places_of(own.ranges));

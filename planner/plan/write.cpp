@@ -165,6 +165,7 @@ void write(const PlanParameter& parameter, file::Parameter* out) {
       r->set_unit(range.unit);
       r->set_size(range.size);
       r->set_outer(range.outer);
+      r->mutable_widths()->Assign(range.widths.begin(), range.widths.end());
     }
   }
   out->set_trainable(parameter.trainable);

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "graph/parse.h"
 #include "planner/place/parallel.h"
 #include "planner/plan/plan_file.h"
 #include "tests/planner/placed_plans.h"
@@ -50,6 +51,61 @@ Graph fused_with(std::int64_t n, float ratio) {
 }
 Graph fused(std::int64_t n) { return fused_with(n, 0); }
 Graph dropping(std::int64_t n) { return fused_with(n, 0.25F); }
+
+// One weight for queries and half as many keys and values, without bias as above, perhaps with an adapter's two beside it.
+Graph grouped_with(std::int64_t n, bool adapted) {
+  Builder b;
+  b.graph.name = "grouped";
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  ValueId qkv = dense(b, x, "qkv", width, 16, false);
+  if (adapted) qkv = b.node("Add", {qkv, dense(b, dense(b, x, "down", width, 4, false), "up", 4, 16, false)});
+  const NodeId split =
+      b.graph.add_node(internal_operator("Split"), "runs", {{"axis", std::int64_t{2}}, {"split", Ints{8, 4, 4}}}, {qkv}, 3);
+  const auto heads_of = [&](int i, std::int64_t count, Ints perm) {
+    const Ints apart{n, tokens, count, 2};
+    return b.node("Transpose", {b.node("Reshape", {b.graph[split].outputs[static_cast<std::size_t>(i)]}, {{"shape", apart}})},
+                  {{"perm", std::move(perm)}});
+  };
+  const auto repeated = [&](ValueId v) {
+    const Shape s = b.graph[v].type.shape;
+    const ValueId apart = b.node("Reshape", {v}, {{"shape", Ints{n, 2, 1, s[2], s[3]}}});
+    return b.node("Reshape", {b.node("Expand", {apart}, {{"shape", Ints{n, 2, 2, s[2], s[3]}}})}, {{"shape", Ints{n, 4, s[2], s[3]}}});
+  };
+  const ValueId scores = b.node("MatMul", {heads_of(0, 4, {0, 2, 1, 3}), repeated(heads_of(1, 2, {0, 2, 3, 1}))});
+  const ValueId shares = b.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
+  const ValueId read = b.node("MatMul", {shares, repeated(heads_of(2, 2, {0, 2, 1, 3}))});
+  const ValueId turned = b.node("Transpose", {read}, {{"perm", Ints{0, 2, 1, 3}}});
+  const ValueId joined = b.node("Reshape", {turned}, {{"shape", Ints{n, tokens, width}}});
+  b.graph.outputs = {dense(b, mean_of_tokens(b, dense(b, joined, "proj", width, width)), "head", width, 5)};
+  return b.graph;
+}
+
+Graph grouped_in_one_weight(std::int64_t n) {
+  return grouped_with(n, false);
+}
+Graph grouped_with_adapter(std::int64_t n) {
+  return grouped_with(n, true);
+}
+
+// Each of two devices has a direction.
+Graph both_directions(std::int64_t n, const char* op, std::int64_t gates) {
+  Builder b;
+  b.graph.name = op;
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  const ValueId y = b.node(op,
+                           {b.node("Transpose", {x}, {{"perm", Ints{1, 0, 2}}}), b.weight("w", {2, gates * 5, width}, 0.3F),
+                            b.weight("r", {2, gates * 5, 5}, 0.3F), b.weight("b", {2, 2 * gates * 5}, 0.1F)},
+                           {{"direction", std::string("bidirectional")}});
+  const ValueId joined = b.node("Reshape", {b.node("Transpose", {y}, {{"perm", Ints{2, 0, 1, 3}}})}, {{"shape", Ints{n, tokens, 10}}});
+  b.graph.outputs = {dense(b, mean_of_tokens(b, joined), "head", 10, 5)};
+  return b.graph;
+}
+Graph lstm(std::int64_t n) {
+  return both_directions(n, "LSTM", 4);
+}
+Graph gru(std::int64_t n) {
+  return both_directions(n, "GRU", 3);
+}
 
 // Words are numbers of a table, which scores them again at the end.
 constexpr std::int64_t words = 64;
@@ -135,7 +191,12 @@ void PrintTo(const Layers& row, std::ostream* out) { *out << row.name; }
 class ParallelLayers : public testing::TestWithParam<Layers> {};
 
 TEST_P(ParallelLayers, AreSplit) {
-  const Plan plan = plan_of(GetParam().model, shared_by(2, "tensor=2"));
+  CompileOptions o = shared_by(2, "tensor=2");
+  o.passes.after = [](const PassResult& r) {
+    if (r.name == "place") EXPECT_EQ(print(parse(print(r.graph))), print(r.graph));
+  };
+  const Plan plan = plan_of(GetParam().model, o), read = parse_plan(serialize(plan));
+  for (std::size_t p = 0; p < plan.parameters.size(); ++p) EXPECT_EQ(read.parameters[p].parts, plan.parameters[p].parts);
   EXPECT_EQ(split_of(plan), GetParam().split) << text_of_plan(plan, true);
   EXPECT_EQ(plan.exchanges.size(), GetParam().exchanges) << text_of_plan(plan, true);
   for (const Exchange& e : plan.exchanges) EXPECT_NE(e.kind, ExchangeKind::all_gather) << e.name;
@@ -158,13 +219,16 @@ TEST_P(ParallelLayers, TrainAsOnOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, ParallelLayers,
-    testing::Values(
-        Layers{"fused", fused, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
-        Layers{"dropping", dropping, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
-        Layers{"tied", tied, {"table:0", "up:1", "up.bias:0", "down:0"}, 7},
-        Layers{"untied", untied, {"table:0", "head:1", "head.bias:0", "up:1", "up.bias:0", "down:0"}, 7},
-        Layers{"three_layers", three_layers, {"first:0", "firstb:0", "second:1"}, 1},
-        Layers{"convolutions", chain, {"c0:0", "scale1:0", "bias1:0", "mean1:0", "variance1:0", "c3:1", "c5:1"}, 2}),
+    testing::Values(Layers{"fused", fused, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
+                    Layers{"dropping", dropping, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
+                    Layers{"grouped", grouped_in_one_weight, {"qkv:1/2:1:1", "proj:0"}, 1},
+                    Layers{"adapted", grouped_with_adapter, {"qkv:1/2:1:1", "up:1/2:1:1", "proj:0"}, 2},
+                    Layers{"lstm_by_directions", lstm, {"w:0", "r:0", "b:0", "head:0"}, 1},
+                    Layers{"gru_by_directions", gru, {"w:0", "r:0", "b:0", "head:0"}, 1},
+                    Layers{"tied", tied, {"table:0", "up:1", "up.bias:0", "down:0"}, 7},
+                    Layers{"untied", untied, {"table:0", "head:1", "head.bias:0", "up:1", "up.bias:0", "down:0"}, 7},
+                    Layers{"three_layers", three_layers, {"first:0", "firstb:0", "second:1"}, 1},
+                    Layers{"convolutions", chain, {"c0:0", "scale1:0", "bias1:0", "mean1:0", "variance1:0", "c3:1", "c5:1"}, 2}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Losses of which each device has some of the classes: neither scores nor labels as numbers of all classes are whole anywhere.
@@ -242,38 +306,12 @@ TEST(ParallelLayers, TellHowManyPartsThereAre) {
   })) << text_of_plan(plan, true);
 }
 
-// One weight for queries and half as many keys and values.
-Graph grouped_in_one_weight(std::int64_t n) {
-  Builder b;
-  b.graph.name = "grouped";
-  const ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
-  const NodeId split = b.graph.add_node(internal_operator("Split"), "runs", {{"axis", std::int64_t{2}}, {"split", Ints{8, 4, 4}}},
-                                        {dense(b, x, "qkv", width, 16, false)}, 3);
-  const auto heads_of = [&](int i, std::int64_t count, Ints perm) {
-    const Ints apart{n, tokens, count, 2};
-    return b.node("Transpose", {b.node("Reshape", {b.graph[split].outputs[static_cast<std::size_t>(i)]}, {{"shape", apart}})},
-                  {{"perm", std::move(perm)}});
-  };
-  const auto repeated = [&](ValueId v) {
-    const Shape s = b.graph[v].type.shape;
-    const ValueId apart = b.node("Reshape", {v}, {{"shape", Ints{n, 2, 1, s[2], s[3]}}});
-    return b.node("Reshape", {b.node("Expand", {apart}, {{"shape", Ints{n, 2, 2, s[2], s[3]}}})}, {{"shape", Ints{n, 4, s[2], s[3]}}});
-  };
-  const ValueId scores = b.node("MatMul", {heads_of(0, 4, {0, 2, 1, 3}), repeated(heads_of(1, 2, {0, 2, 3, 1}))});
-  const ValueId shares = b.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
-  const ValueId read = b.node("MatMul", {shares, repeated(heads_of(2, 2, {0, 2, 1, 3}))});
-  const ValueId turned = b.node("Transpose", {read}, {{"perm", Ints{0, 2, 1, 3}}});
-  const ValueId joined = b.node("Reshape", {turned}, {{"shape", Ints{n, tokens, width}}});
-  const ValueId y = mean_of_tokens(b, dense(b, joined, "proj", width, width));
-  b.graph.outputs = {gemm(b, b.node("Relu", {gemm(b, y, "up", width, 16)}), "head", 16, 5)};
-  return b.graph;
-}
-
-TEST(ParallelLayers, TellThatLayersOfOneWeightHaveSeveralWidths) {
-  const Plan plan = plan_of(grouped_in_one_weight, shared_by(2, "tensor=2"));
-  EXPECT_FALSE(split_of(plan).contains("qkv:1"));
+// With one head of keys there is nothing to share out.
+TEST(ParallelLayers, TellWhichRunsOfAWeightHaveNoParts) {
+  const Plan plan = plan_of(grouped_in_one_weight, shared_by(8, "tensor=8"));
+  EXPECT_EQ(split_of(plan).count("qkv:1/2:1:1"), 0U);
   EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) {
-    return w.find("'qkv': ") != std::string::npos && w.find("has layers of several widths") != std::string::npos;
+    return w.find("'qkv': axis 0 of [16,8], in runs of 8, 4, 4, has no 8 equal parts, but 4") != std::string::npos;
   })) << text_of_plan(plan, true);
 }
 

@@ -21,14 +21,18 @@ inline CompileOptions shared_by(std::size_t devices, const char* parallel, std::
   return o;
 }
 
-// Parameters of which a device has a part, with the axis of each cut and in how many runs: "q:1", "q:1:0", "qkv:1/3".
+// Parameters of which a device has a part, with the axis of each cut and in how many runs, or their widths: "q:1", "q:1:0", "qkv:1/3",
+// "qkv:1/2:1:1".
 inline std::set<std::string> split_of(const Plan& plan) {
   std::set<std::string> names;
   for (const PlanParameter& p : plan.parameters)
     for (const ProgramPart& part : p.parts) {
       if (p.role != ValueRole::plain || part.is_whole()) continue;
       std::string name = p.name;
-      for (const ProgramRange& range : part.ranges) name += concat(':', range.axis, range.outer > 1 ? concat('/', range.outer) : "");
+      for (const ProgramRange& range : part.ranges) {
+        name += concat(':', range.axis, range.outer > 1 && range.widths.empty() ? concat('/', range.outer) : "");
+        for (std::size_t i = 0; i < range.widths.size(); ++i) name += concat(i > 0 ? ':' : '/', range.widths[i]);
+      }
       names.insert(std::move(name));
     }
   return names;

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/spec.h"
 #include "graph/place.h"
 #include "planner/plan/plan_file.h"
 #include "tests/graph/notation.h"
@@ -15,7 +16,7 @@ using namespace small_models;
 using Kinds = std::multiset<std::string>;
 
 // How a node's results lie where its operands lie so: "b" broadcast, "p" partial, "o" own, "0" split along axis 0, "0/4" with 4
-// outside. An operand that has to be moved first is written as it is needed, behind ">".
+// outside, "0/2:1:1" in runs of these widths. An operand that has to be moved first is written as it is needed, behind ">".
 struct Rule {
   const char* name;
   const char* op;
@@ -37,6 +38,9 @@ Attributes with_groups(Attributes a, std::int64_t group) {
 const Attributes relu{{"activation", std::string("Relu")}};
 const Attributes along_0{{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, along_1{{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}};
 const Attributes lstm{{"cell", std::string("LSTM")}, {"direction", std::string("bidirectional")}};
+Attributes slice_of(std::int64_t begin, std::int64_t end) {
+  return {{"starts", Ints{begin}}, {"ends", Ints{end}}, {"axes", Ints{1}}, {"steps", Ints{1}}};
+}
 const Rule rules[] = {
     {"elementwise", "Mul", {"f[6,4]", "f[4]"}, {}, 1, {"0", "b"}, {"0"}},
     {"elementwise_of_a_part_and_all", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"0", "b>0"}, {"0"}},
@@ -44,6 +48,10 @@ const Rule rules[] = {
     {"product_of_addends", "Mul", {"f[6,4]", "f[6,4]"}, {}, 1, {"p>b", "p>b"}, {"b"}},
     {"sum_of_addends", "Add", {"f[6,4]", "f[6,4]"}, {}, 1, {"p", "p"}, {"p"}},
     {"gradient_of_a_larger_weight", "InnerProductBackwardWeights", {"f[6,4]", "f[6,5]"}, {}, 2, {"b", "p"}, {"p", "p"}},
+    {"dense_of_addends", "InnerProduct", {"f[6,4]", "f[3,4]"}, {}, 1, {"p", "b"}, {"p"}},
+    {"dense_of_addends_with_a_bias", "InnerProduct", {"f[6,4]", "f[3,4]", "f[3]"}, {}, 1, {"p>b", "b", "b"}, {"b"}},
+    {"gradient_of_a_weight_alone_of_addends", "InnerProductBackwardWeights", {"f[6,4]", "f[6,3]"}, {}, 1, {"p", "b"}, {"p"}},
+    {"gradient_of_a_weight_and_a_bias_of_addends", "InnerProductBackwardWeights", {"f[6,4]", "f[6,3]"}, {}, 2, {"p>b", "b"}, {"b", "b"}},
     {"gradient_of_a_weight_larger_than_the_addends", "InnerProductBackwardWeights", {"f[2,4]", "f[2,5]"}, {}, 2, {"b", "p>b"}, {"b", "b"}},
     {"sum_of_an_addend_and_all", "Add", {"f[6,4]", "f[6,4]"}, {}, 1, {"p>b", "b"}, {"b"}},
     {"not_linear", "Exp", {"f[6,4]"}, {}, 1, {"p>b"}, {"b"}},
@@ -91,6 +99,22 @@ const Rule rules[] = {
     {"loss_of_shares_by_classes", "SoftmaxCrossEntropyTraining", {"f[4,6]", "f[4,6]"}, {{"scale", 1.0F}}, 2, {"1>b", "b"}, {"b", "b"}},
     {"embedding_by_words", "Gather", {"f[6,4]", "i[5,2]"}, {{"axis", std::int64_t{0}}}, 1, {"0", "b"}, {"p"}},
     {"part_between_runs", "Slice", {"f[2,18]"}, {{"starts", Ints{6}}, {"ends", Ints{12}}, {"axes", Ints{1}}, {"steps", Ints{1}}}, 1, {"1/3"}, {"1"}},
+    {"part_that_is_a_wide_run", "Slice", {"f[2,24]"}, slice_of(0, 12), 1, {"1/2:1:1"}, {"1"}},
+    {"part_of_several_runs", "Slice", {"f[2,24]"}, slice_of(12, 24), 1, {"1/2:1:1"}, {"1/2"}},
+    {"part_of_runs_of_two_widths", "Slice", {"f[2,24]"}, slice_of(0, 18), 1, {"1/2:1:1"}, {"1/2:1"}},
+    {"part_that_cuts_a_wide_run", "Slice", {"f[2,24]"}, slice_of(6, 12), 1, {"1/2:1:1>b"}, {"b"}},
+    {"part_of_rows_with_runs", "Slice", {"f[24,4]"}, slice_of(0, 2), 1, {"0/2:1:1"}, {"0/2:1:1"}},
+    {"joined_runs", "Concat", {"f[2,12]", "f[2,6]", "f[2,6]"}, {{"axis", std::int64_t{1}}}, 1, {"1", "1", "1"}, {"1/2:1:1"}},
+    {"joined_runs_of_one_width", "Concat", {"f[2,12]", "f[2,6]"}, {{"axis", std::int64_t{1}}}, 1, {"1/2", "1"}, {"1/3"}},
+    {"joined_runs_of_which_one_is_whole", "Concat", {"f[2,12]", "f[2,6]"}, {{"axis", std::int64_t{1}}}, 1, {"1>b", "b"}, {"b"}},
+    {"elementwise_in_runs", "Mul", {"f[2,24]", "f[24]"}, {}, 1, {"1/2:1:1", "b>0/2:1:1"}, {"1/2:1:1"}},
+    {"elementwise_in_other_runs", "Mul", {"f[2,24]", "f[2,24]"}, {}, 1, {"1/2:1:1>b", "1/1:1:2>b"}, {"b"}},
+    {"elementwise_in_as_many_equal_runs", "Mul", {"f[2,24]", "f[2,24]"}, {}, 1, {"1/2:1:1>b", "1/4>b"}, {"b"}},
+    {"view_within_runs", "Reshape", {"f[2,24]"}, {{"shape", Ints{2, 12, 2}}}, 1, {"1/2:1:1"}, {"1/2:1:1"}},
+    {"view_across_runs", "Reshape", {"f[2,24]"}, {{"shape", Ints{2, 4, 6}}}, 1, {"1/2:1:1>b"}, {"b"}},
+    {"dense_by_outputs_in_runs", "InnerProduct", {"f[4,4]", "f[24,4]", "f[24]"}, {}, 1, {"b", "0/2:1:1", "b>0/2:1:1"}, {"1/2:1:1"}},
+    {"dense_backward_data_over_runs", "InnerProductBackwardData", {"f[4,24]", "f[24,5]"}, {{"input_shape", Ints{4, 5}}}, 1, {"1/2:1:1", "b>0/2:1:1"}, {"p"}},
+    {"dropped_in_runs", "DropoutTraining", {"f[2,24]", "i[4]"}, {{"ratio", 0.5F}, {"layer", std::int64_t{0}}}, 1, {"1/2:1:1>b", "b"}, {"b"}},
     {"loss", "SoftmaxCrossEntropyTraining", {"f[6,5]", "i[6]"}, {{"scale", 1.0F}}, 2, {"0", "0"}, {"p", "0"}},
     {"embedding", "Gather", {"f[9,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}}, 1, {"b", "0"}, {"0"}},
     {"embedding_backward", "GatherBackward", {"f[6,2,4]", "i[6,2]"}, {{"axis", std::int64_t{0}}, {"input_shape", Ints{9, 4}}}, 1, {"0", "0"}, {"p"}},
@@ -137,6 +161,7 @@ const Rule rules[] = {
     {"attention_that_drops", "AttentionTraining", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "-", "i[4]", "f[6,2]"}, {{"scale", 1.0F}, {"ratio", 0.5F}}, 2, {"b>0", "b>0", "b>0", "b", "o", "0"}, {"0", "0"}},
     {"attention_that_drops_without_samples", "AttentionTraining", {"f[6,3,4,2]", "f[6,3,5,2]", "f[6,3,5,2]", "-", "i[4]"}, {{"scale", 1.0F}, {"ratio", 0.5F}, {"inner", std::int64_t{0}}}, 2, {"0>b", "0>b", "0>b", "b", "o"}, {"o", "o"}},
     {"recurrence_by_samples", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]", "f[2,6,3]", "f[2,6,3]", "s[6]"}, lstm, 4, {"1", "b", "1", "b>1", "b>0"}, {"2", "1", "1", "2"}},
+    {"recurrence_by_three_directions", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]"}, lstm, 4, {"2>b", "0>b"}, {"b", "b", "b", "b"}},
     {"recurrence_by_gates", "RecurrentTraining", {"f[5,6,24]", "f[2,12,3]"}, lstm, 4, {"2>b", "b"}, {"b", "b", "b", "b"}},
     {"recurrence_by_steps", "RecurrentTraining", {"f[6,5,24]", "f[2,12,3]"}, lstm, 4, {"0>b", "b"}, {"b", "b", "b", "b"}},
     {"recurrence_backward", "RecurrentBackward", {"f[2,12,3]", "f[2,5,6,18]", "s[6]", "f[5,2,6,3]", "f[2,6,3]"}, lstm, 4, {"b", "2", "0", "2", "1"}, {"1", "1", "1", "p"}},
@@ -149,7 +174,10 @@ Part part_of(const std::string& text) {
   if (text == "p") return {Spread::partial};
   if (text == "o") return {Spread::own};
   const std::size_t slash = text.find('/');
-  return Part::split(std::stoi(text), slash == std::string::npos ? 1 : std::stoi(text.substr(slash + 1)));
+  if (slash == std::string::npos) return Part::split(std::stoi(text));
+  std::vector<std::int64_t> runs;
+  for (const std::string& width : split(text.substr(slash + 1), ':')) runs.push_back(std::stoi(width));
+  return runs.size() == 1 ? Part::split(std::stoi(text), runs[0]) : Part::runs(std::stoi(text), runs);
 }
 
 class PlaceRules : public testing::TestWithParam<Rule> {};

@@ -43,7 +43,7 @@ TEST_P(BrokenPlan, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, BrokenPlan,
     testing::Values(
-        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 5"},
+        Row{"version", [](Plan& p) { p.version = 0; }, "version 0, expected 6"},
         Row{"no_devices", [](Plan& p) { p.devices.clear(); }, "there are no devices"},
         Row{"negative_batch", [](Plan& p) { p.batch = -1; }, "batch is -1"},
         Row{"batch_not_sliced", [](Plan& p) { p.batch = p.inputs[0].type.shape[0] = p.outputs[1].type.shape[0] = 4; }, "row 3 of input 'x' is read by no device"},

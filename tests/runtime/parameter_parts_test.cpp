@@ -18,8 +18,13 @@ std::vector<std::int64_t> indices_of(std::int64_t size, int axis, const std::vec
     if (r.axis != axis) continue;
     std::vector<std::int64_t> kept;
     const std::int64_t run = std::ssize(indices) / r.outer;
-    for (std::int64_t o = 0; o < r.outer; ++o)
-      for (std::int64_t i = 0; i < r.size; ++i) kept.push_back(indices[static_cast<std::size_t>(o * run + r.begin + i)]);
+    std::vector<std::int64_t> widths = r.widths;
+    if (widths.empty()) widths.assign(static_cast<std::size_t>(r.outer), 1);
+    std::int64_t place = 0;
+    for (const std::int64_t width : widths) {
+      for (std::int64_t i = 0; i < width * r.size; ++i) kept.push_back(indices[static_cast<std::size_t>(place + width * r.begin + i)]);
+      place += width * run;
+    }
     indices = std::move(kept);
   }
   return indices;
@@ -37,6 +42,8 @@ TEST(ParameterParts, AreCutAndPutBackAsOneByOne) {
       if (size == 0) continue;
       do r.outer = 1 + below(size);
       while (size % r.outer != 0);
+      if (below(2) == 0)
+        for (std::int64_t left = r.outer; left > 0; left -= r.widths.back()) r.widths.push_back(1 + below(left));
       r.begin = below(size / r.outer);
       r.size = 1 + below(size / r.outer - r.begin);
       ranges.push_back(r);
