@@ -75,6 +75,7 @@ struct PlacementFlags : FlagGroup {
   Flag<std::optional<MemoryBudget>> memory_budget{*this, "memory-budget", "SIZE", "", "the most memory that a training plan may take on a device: 8GiB (of several devices 8GiB,4GiB), fit (what there is), or a share of the activations such as 50%; the activations that cost least time are computed again for the backward pass", read_memory_budget};
   Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "what these nodes make, or the nodes of these modules (with *, ? and [0-5]; separated by commas), is computed again for the backward pass and not kept"};
   Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
+  Flag<std::string> merge{*this, "merge", "DEVICE", "", "device to which the outputs of all replicas go, and which computes the loss of the whole batch (Keras's cpu_merge); without it each computes the loss of its samples", {.field = "merge_on"}};
   Flag<Offloaded> offload{*this, "offload", "WHAT", "none", "what GPUs leave to host memory: optimizer (trained weights and the optimizer's states, which the CPU updates; each step sends weights and gradients over the host link)", one_of<offloaded>};
 };
 inline constexpr PlacementFlags placement_flags;

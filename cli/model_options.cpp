@@ -120,6 +120,7 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
     o.plan.memory.budget = a[placement_flags.memory_budget];
     o.plan.memory.recompute = a[placement_flags.recompute];
     if (const std::string home = a[placement_flags.weights_on]; !home.empty()) keep_weights_on(o.plan, home);
+    if (const std::string there = a[placement_flags.merge]; !there.empty()) merge_on(o.plan, there);
     if (a[placement_flags.offload] == Offloaded::optimizer) offload_optimizer(o.plan, ranks);
   }
   o.plan.gather = a[device_flags.gather];

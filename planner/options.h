@@ -94,6 +94,7 @@ struct Parallelism {
   // A batch is worked through in so many parts, one behind the other: each holds activations of its own samples alone.
   std::int64_t micro_batches = 1;
   int weights_on = -1;  // the device, as an index into CompileOptions::devices, on which trained parameters and states live; -1: on each
+  int merge_on = -1;    // the device to which the replicas' outputs go and which computes the loss of the whole batch; -1: each its share
   // Nodes and parameters that the pattern names, or that belong to a module that it names, are put on these devices. The first such rule
   // counts; what no rule names lies with its operands (planner/place/by_rules.h). Mesh and factors are then those of each such group.
   struct Place {
@@ -126,6 +127,8 @@ struct PlacementRequest {
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
   // The position along `parameters_along` that holds all of every parameter; absent: each holds a part.
   std::optional<std::size_t> home{};
+  // The position along the samples' axis to which what the loss reads goes, and which computes it; absent: each has its samples' loss.
+  std::optional<std::size_t> merged{};
 };
 
 // An input of floats that is given as bytes: the element of a byte is its entry of the table.

@@ -168,9 +168,9 @@ std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const Wo
   return own;
 }
 
-int add_device(std::vector<DeviceSpec>& devices, std::string_view text) {
+int add_device(std::vector<DeviceSpec>& devices, std::string_view text, std::string_view asked) {
   std::vector<DeviceSpec> one = parse_devices(text);
-  if (one.size() != 1) fail(ExitCode::usage, option("weights_on"), " '", text, "', expected one device");
+  if (one.size() != 1) fail(ExitCode::usage, option(asked), " '", text, "', expected one device");
   const auto same = [&](const DeviceSpec& d) { return d.id == one[0].id && d.logical == one[0].logical; };
   const auto found = std::find_if(devices.begin(), devices.end(), same);
   const auto index = static_cast<int>(found - devices.begin());
@@ -180,10 +180,24 @@ int add_device(std::vector<DeviceSpec>& devices, std::string_view text) {
   return index;
 }
 
-void keep_weights_on(CompileOptions& plan, std::string_view device) {
+namespace {
+
+// A device beside the replicas is one of them, without samples.
+int add_replica(CompileOptions& plan, std::string_view device, std::string_view asked) {
   const auto replicas = static_cast<std::int64_t>(plan.devices.size());
-  plan.parallel.weights_on = add_device(plan.devices, device);
+  const int index = add_device(plan.devices, device, asked);
   if (plan.parallel.data == replicas) plan.parallel.data = static_cast<std::int64_t>(plan.devices.size());
+  return index;
+}
+
+}  // namespace
+
+void keep_weights_on(CompileOptions& plan, std::string_view device) {
+  plan.parallel.weights_on = add_replica(plan, device, "weights_on");
+}
+
+void merge_on(CompileOptions& plan, std::string_view device) {
+  plan.parallel.merge_on = add_replica(plan, device, "merge_on");
 }
 
 void offload_optimizer(CompileOptions& plan, int ranks) {

@@ -18,13 +18,16 @@ std::vector<DeviceSpec> parse_devices(std::string_view devices, std::string_view
 // Those of this process, of several ranks (null: of the only one). Fails (usage) where one is there twice: other ranks may
 // have devices of the same numbers on other machines.
 std::vector<DeviceSpec> own_devices(const std::vector<DeviceSpec>& all, const World* world);
-// The index of a device in the list. One that is not there is appended and has no samples. Fails (usage) where the text is not one device.
-int add_device(std::vector<DeviceSpec>& devices, std::string_view text);
+// The index of a device in the list. One that is not there is appended and has no samples. Fails (usage) where the text is not one device;
+// `asked`: the option that says it.
+int add_device(std::vector<DeviceSpec>& devices, std::string_view text, std::string_view asked = "weights_on");
 // Trained weights and optimizer states live on the device, which is added where it is not there. Who gives a number of replicas means the
 // devices that have samples. Fails (usage) where the text is not one device.
 void keep_weights_on(CompileOptions& plan, std::string_view device);
-// The same in host memory, on the first CPU device. Fails (usage) where no GPU is among the devices, of several `ranks`, and where
-// something else says where they live.
+// The device, which is added as above, gets what the replicas give and computes the loss of the whole batch. Fails (usage) as above.
+void merge_on(CompileOptions& plan, std::string_view device);
+// Weights and states in host memory, on the first CPU device. Fails (usage) where no GPU is among the devices, of several `ranks`, and
+// where something else says where they live.
 void offload_optimizer(CompileOptions& plan, int ranks = 1);
 std::string to_string(const std::vector<DeviceSpec>& devices);  // "cpu:0, cpu:1"
 

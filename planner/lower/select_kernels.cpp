@@ -99,7 +99,7 @@ class Selector {
   static ExchangeKind kind_of(const Node& node) {
     switch (node.op->moves) {
       case Moves::sum: return node.attributes.has("max") ? ExchangeKind::all_max : ExchangeKind::all_reduce;
-      case Moves::gather: return ExchangeKind::all_gather;
+      case Moves::gather: return node.attributes.has("swap") ? ExchangeKind::all_to_all : ExchangeKind::all_gather;
       case Moves::scatter: return ExchangeKind::reduce_scatter;
       default: return ExchangeKind::send;
     }

@@ -117,10 +117,14 @@ class PlanAssembler {
     std::vector<int> all(replicas_.size());
     std::iota(all.begin(), all.end(), 0);
     std::set<std::string> known;
+    std::map<std::string, std::int64_t> elements;  // of the member that has all
+    for (const Class* c : leader_first_)
+      for (const Exchange& e : c->first->program->exchanges) elements[e.name] = std::max(elements[e.name], e.elements);
     for (const Class* c : leader_first_)
       for (const Exchange& e : c->first->program->exchanges) {
         if (!known.insert(e.name).second) continue;
         Exchange& exchange = plan_.exchanges.emplace_back(e);
+        exchange.elements = elements[e.name];
         if (exchange.devices.empty()) exchange.devices = all;
         std::vector<bool> takes_part(classes_.size());
         for (const int d : exchange.devices) takes_part[at(plan_.devices[at(d)].program.index)] = true;

@@ -218,7 +218,7 @@ class Cut {
       v.type.shape = local(v);
       v.producer = id;
       const ValueId now = to_.add_value(std::move(v));
-      map_[out] = now;
+      if (has(whole_[out])) map_[out] = now;  // else it is an exchange of which others alone get something
       out = now;
     }
     if (exchanges) {

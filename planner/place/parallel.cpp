@@ -74,6 +74,15 @@ void check_home(const Parallelism& parallel, std::size_t devices) {
     fail(ExitCode::usage, option("weights_on"), " does not go with ", option("place"), ", which puts each parameter where its nodes are");
 }
 
+// Where one device computes the loss of all replicas.
+void check_merge(const Parallelism& parallel, std::size_t devices) {
+  if (parallel.merge_on >= static_cast<int>(devices))
+    fail(ExitCode::usage, option("merge_on"), ": device ", parallel.merge_on, ", there are ", devices);
+  if (parallel.merge_on >= 0 && (parallel.tensor != 1 || parallel.pipeline != 1 || !parallel.places.empty() || !parallel.splits.empty()))
+    fail(ExitCode::usage, option("merge_on"), " brings the outputs of replicas together: it does not go with other factors of ",
+         option("parallel"), " than data, nor with ", option("place"), " or ", option("split"));
+}
+
 // What only a pipeline has, and what it does not go with.
 void check_stages(const Parallelism& p) {
   if (p.pipeline != 1 && !p.places.empty())
@@ -231,6 +240,7 @@ std::string to_string(const Parallelism& p) {
 PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   if (o.configuration) return configured(model, o);
   check_home(o.parallel, o.devices.size());
+  check_merge(o.parallel, o.devices.size());
   check_stages(o.parallel);
   const bool staged = o.parallel.pipeline != 1;
   std::vector<DeviceGroup> groups = staged ? std::vector<DeviceGroup>() : groups_by_rules(o);
@@ -252,6 +262,8 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
     request.parameters_along = 0;
     request.home = static_cast<std::size_t>(parallel.weights_on);
   }
+  if (parallel.merge_on >= 0 && parallel.data > 1 && o.mode == PlanMode::training)
+    request.merged = static_cast<std::size_t>(parallel.merge_on);
   for (const Parallelism::Split& rule : parallel.splits)
     if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();
   if (!staged && o.parallel.places.empty()) return request;

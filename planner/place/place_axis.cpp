@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/option.h"
 #include "graph/template_range.h"
 #include "planner/place/place.h"
 #include "planner/place/placing.h"
@@ -48,6 +49,8 @@ class AxisPlacer {
   std::vector<GatheringNode> run() {
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
+    if (const std::vector<MeshAxis>& axes = graph_.groups[0].axes; request_.merged && axis_ < axes.size() && axes[axis_].samples)
+      find_loss(axes[axis_]);
     start();
     for (std::size_t n = 0; n < nodes; ++n)
       if (graph_.nodes[n].op->in_place.empty()) {
@@ -61,6 +64,9 @@ class AxisPlacer {
         place(n);
         sequence.take(n);
       }
+    if (!alone_.empty() && !merges_)
+      fail(ExitCode::usage, option("merge_on"), ": model '", graph_.name,
+           "' computes its loss itself: its nodes work where the samples are");
     for (std::size_t i = 0; i < graph_.values.size(); ++i)
       if (Value& v = graph_.values[i]; v.placement.group >= 0 && axis_ < axes_of(v).size()) {
         v.placement.parts.resize(axis_);  // what was put in for this axis is whole along those before, if nothing else was said
@@ -170,8 +176,44 @@ class AxisPlacer {
     return whole;
   }
 
+  // Where one device computes the loss of the whole batch: the nodes from what the model gives to the loss, and back to its gradient.
+  void find_loss(const MeshAxis& mesh) {
+    alone_.assign(mesh.sizes.size(), 0);
+    alone_[*request_.merged] = 1;
+    std::vector<ValueId> open;
+    for (const GraphOutput& out : graph_.outputs)
+      if (out.role == ValueRole::loss || out.role == ValueRole::metric) open.push_back(out);
+    const auto is_models = [&](NodeId n) { return !graph_[n].origin.empty(); };
+    while (!open.empty()) {
+      const NodeId n = graph_[open.back()].producer;
+      open.pop_back();
+      if (!n.present() || is_models(n) || !of_loss_.insert(at(n.index)).second) continue;
+      for (const ValueId in : graph_[n].inputs)
+        if (in.present()) open.push_back(in);
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      for (const ValueId in : graph_.nodes[n].inputs)
+        if (in.present() && graph_[in].producer.present() && of_loss_.contains(at(graph_[in].producer.index)) &&
+            !is_models({static_cast<int>(n)}))
+          of_loss_.insert(n);
+  }
+  bool is_of_loss(NodeId n) const { return n.present() && of_loss_.contains(at(n.index)); }
+
+  // What the loss reads of the samples goes to the device that computes it, and its gradient to those that have the samples. `v`: as the
+  // graph had it, which now is `there`.
+  ValueId merged(std::size_t n, ValueId v, ValueId there) {
+    if (alone_.empty() || !v.present() || !part(there).is_split()) return there;
+    const bool to_loss = of_loss_.contains(n), from_loss = is_of_loss(graph_[v].producer);
+    Part to = part(there);
+    if (to_loss == from_loss || to.sizes != (from_loss ? alone_ : std::vector<std::int64_t>())) return there;
+    to.sizes = to_loss ? alone_ : std::vector<std::int64_t>();
+    merges_ = true;
+    transfers_.set_reader(name_for_people(graph_.nodes[n]), to_loss ? "one device computes the loss" : "one device has computed the loss");
+    return transfers_.transfer(there, to, graph_.groups[at(group_of(graph_.nodes[n]))].axes[axis_]);
+  }
+
   void place(std::size_t n) {
-    for (ValueId& in : graph_.nodes[n].inputs) in = whole_for(n, now(in));
+    for (ValueId& in : graph_.nodes[n].inputs) in = merged(n, in, whole_for(n, now(in)));
     const MeshAxis* const mesh = mesh_of(graph_.nodes[n]);
     if (!mesh) return;
     transfers_.set_group(group_of(graph_.nodes[n]));
@@ -306,6 +348,10 @@ class AxisPlacer {
   Transfers transfers_;
   IdVector<ValueId, ValueId> now_;         // what stands for a value
   std::size_t loss_at_ = 0;                // the node whose result is the loss: the backward pass comes after it
+  // With the loss on one device: all of an axis on that one, the nodes of the loss and its gradient, whether something goes there.
+  std::vector<std::int64_t> alone_;
+  std::set<std::size_t> of_loss_;
+  bool merges_ = false;
   std::map<std::pair<int, bool>, ValueId> whole_;
   std::vector<GatheringNode> gathering_;
 };

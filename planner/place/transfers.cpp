@@ -10,12 +10,18 @@ std::int64_t bytes_of(const Value& value) { return value.type.shape.elements() *
 
 namespace {
 
-ExchangeKind kind_of(Moves moves) {
-  switch (moves) {
-    case Moves::gather: return ExchangeKind::all_gather;
+ExchangeKind kind_of(const Node& node) {
+  switch (node.op->moves) {
+    case Moves::gather: return node.attributes.has("swap") ? ExchangeKind::all_to_all : ExchangeKind::all_gather;
     case Moves::scatter: return ExchangeKind::reduce_scatter;
     default: return ExchangeKind::all_reduce;
   }
+}
+
+// Whether one device gets or gives rows of all: what each gives is then cut into pieces that lie in the rows' order.
+bool is_of_one(const Part& have, const Part& to, const MeshAxis& mesh) {
+  const auto by_rows = [](const Part& p) { return p.axis == 0 && p.outer == 1; };
+  return by_rows(have) && by_rows(to) && (mesh.as(have).one_has_all() || mesh.as(to).one_has_all());
 }
 
 // That axis before the others.
@@ -72,7 +78,7 @@ ValueId Transfers::moved_by(std::string_view op, std::string name, std::string o
   if (!is_exchange(graph_[node]) || (!sums_are_told_ && moves != Moves::gather)) return there;
   const MeshAxis& mesh = graph_.groups[at(graph_[there].placement.group)].axes[axis_];
   const std::string reason = reason_.empty() ? usual_reason(moves, mesh.samples) : reason_;
-  transfer = PlanTransfer{kind_of(moves), std::move(of), bytes_of(graph_[v]), mesh.name, reader_, reason};
+  transfer = PlanTransfer{kind_of(graph_[node]), std::move(of), bytes_of(graph_[v]), mesh.name, reader_, reason};
   return there;
 }
 
@@ -117,6 +123,8 @@ ValueId Transfers::moved(ValueId v, Part to, const MeshAxis& mesh) {
   if (have.spread == Spread::own) return moved_by("AllReduce", concat("sum/", name), name, by_share(v, concat("once/", name)), to);
   if (to.spread == Spread::own) return moved_by("TakePart", concat("part/", name), name, have == Part{} ? v : transfer(v, {}, mesh), to);
   if (to.is_split()) {
+    if (have.is_split() && is_of_one(have, to, mesh))
+      return moved_by("AllGather", concat("swap/", name), name, v, to, {{"swap", std::int64_t{1}}});
     if (have.is_split()) return transfer(transfer(v, {}, mesh), to, mesh);
     if (have.spread == Spread::partial) {
       return to.outer == 1 ? scattered(v, to) : transfer(transfer(v, {}, mesh), to, mesh);

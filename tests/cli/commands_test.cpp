@@ -65,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/mlp.onnx --micro-batches 0", 2, "", "--micro-batches"},
                     Row{"plan MODELS/mlp.onnx --accumulate 4 --micro-batches 6", 2, "", "--micro-batches 6 are those of a step, and --accumulate 4 makes it of as many batches: expected a multiple of 4"},
                     Row{"plan MODELS/mlp.onnx --accumulate 4 --micro-batches 8 --format summary", 0, "8 of 16 samples", ""},
+                    Row{"plan MODELS/mlp.onnx --devices cpu:0-3 --parallel data=2,tensor=2 --merge cpu:0", 2, "", "--merge brings the outputs of replicas together"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0 --offload optimizer", 2, "", "--offload optimizer: no GPU is among the devices (cpu:0), whose states are in host memory anyway"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-2 --parallel pipeline=2", 2, "", "--parallel data=1,tensor=1,pipeline=2 on 3 devices"},
                     Row{"plan MODELS/mlp.onnx --configuration c", 2, "", "--configuration 'c': the model has no device configurations"},

@@ -221,7 +221,7 @@ TEST(Placements, DocumentedProgramsRun) {
     }
     done(folder, line.substr(line.find(' ') + 1));
   }
-  EXPECT_EQ(count, 8);
+  EXPECT_EQ(count, 9);
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ DeviceConfiguration ModelTemplate::configuration_of(const Plan& plan, const Mode
                                                : concat(" with ", option("place")));
   if (o.plan.parallel.weights_on >= 0)
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("weights_on"));
+  if (o.plan.parallel.merge_on >= 0) fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("merge_on"));
   DeviceConfiguration c = tandem::configuration_of(plan, o.plan.configuration ? o.plan.configuration->name : "tandem");
   move_batch_axes(c, file().input_forms(import_options(o, o.micro_batch(), false)), false);
   return c;
