@@ -5,7 +5,6 @@
 
 #include "base/option.h"
 #include "base/spec.h"
-#include "planner/plan/timeline.h"
 
 namespace tandem {
 namespace {
@@ -121,31 +120,6 @@ WhatIf parse_what_if(std::string_view text) {
     take(asked, key, std::string_view(pair).substr(equals + 1));
   }
   return asked;
-}
-
-std::string_view StepBounds::largest() const {
-  const std::pair<std::string_view, double> parts[] = {
-      {"arithmetic", arithmetic}, {"memory", memory}, {"latency", latency}, {"link", waiting}};
-  return std::ranges::max_element(parts, {}, &std::pair<std::string_view, double>::second)->first;
-}
-
-StepBounds bounds_of(const Plan& plan) {
-  const Plan flat = written_out(plan);
-  const std::vector<Timeline> lines = timelines_of(flat);
-  const auto longest = static_cast<std::size_t>(std::ranges::max_element(lines, {}, &Timeline::seconds) - lines.begin());
-  const DeviceProgram& program = flat.program_of(longest);
-  StepBounds bounds;
-  double busy = 0;
-  for (const Step& s : program.steps) {
-    if (s.stream != 0 || s.as<ExchangeStep>()) continue;
-    const double launch = s.as<LaunchStep>() ? std::min(s.seconds, program.model.launch_seconds) : 0;
-    const double moves = program.model.bandwidth > 0 ? s.bytes / program.model.bandwidth : 0;
-    bounds.latency += launch;
-    (s.seconds - launch > 1.01 * moves ? bounds.arithmetic : bounds.memory) += s.seconds - launch;
-    busy += s.seconds;
-  }
-  bounds.waiting = std::max(0.0, lines[longest].seconds - busy);
-  return bounds;
 }
 
 std::vector<WhatIfRow> what_if(const ModelTemplate& model, const ModelOptions& options, const WhatIf& asked,

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/plan/bounds.h"
 #include "trainer/template/model_template.h"
 
 namespace tandem {
@@ -20,14 +21,6 @@ struct WhatIf {
 // "devices=1..64,batch=256|512,precision=fp32|bf16,link=12|50,price=2.5": values between |; 1..64 are 1, 2, 4, ... and 64; batch=32/device;
 // links in GB/s. Fails (usage).
 WhatIf parse_what_if(std::string_view text);
-
-// Where a step's time goes, in seconds: kernels that arithmetic bounds, kernels that memory bounds, the launches of all, and waiting for
-// links and for a pipeline's other stages.
-struct StepBounds {
-  double arithmetic = 0, memory = 0, latency = 0, waiting = 0;
-  std::string_view largest() const;  // "arithmetic", "memory", "latency", "link"
-};
-StepBounds bounds_of(const Plan& plan);  // of the device that takes longest
 
 struct WhatIfRow {
   int devices = 1;
