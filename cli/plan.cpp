@@ -15,6 +15,7 @@
 #include "cli/weight_flags.h"
 #include "cli/what_if.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/trace.h"
 #include "runtime/step_kernel.h"
 
 namespace tandem {
@@ -23,7 +24,7 @@ namespace {
 struct PlanFlags : FlagGroup {
   Switch training{*this, "training", off, "plan a training step (the default)"};
   Switch inference{*this, "inference", off, "plan inference"};
-  Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, html, onnx (the training graph, for a viewer) or plan (binary)"};
+  Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, mermaid or svg (placement by module), html (a page of pictures and tables), perfetto (a trace of the planned step), onnx (the training graph, for a viewer) or plan (binary)"};
   Flag<std::string> output{*this, "output", "FILE", "", "write there instead of to stdout", {.scope = FlagScope::place}};
   Switch annotate{*this, "annotate", off, "with --format onnx: write the model itself, with its placement as a device configuration (ONNX IR 11), instead of the training graph"};
   Flag<std::string> check{*this, "check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"};
@@ -44,7 +45,10 @@ constexpr Format formats[] = {
     {"summary", [](const Plan& p) { return text_of_plan(p, false); }},
     {"json", json_of},
     {"dot", dot_of},
+    {"mermaid", mermaid_of},
+    {"svg", svg_of},
     {"html", html_of},
+    {"perfetto", trace_of},
     {"plan", serialize},
 };
 

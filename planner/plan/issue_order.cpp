@@ -289,9 +289,17 @@ bool is_between_stages(const DeviceProgram& program, const Step& step) {
 }
 
 IdVector<BufferId, BufferId> roots_of(const DeviceProgram& program) {
-  IdVector<BufferId, BufferId> roots(program.buffers.size());
-  for (BufferId b{0}; b.index < std::ssize(roots); ++b.index)
-    for (roots[b] = b; program.buffers[roots[b]].alias.present();) roots[b] = program.buffers[roots[b]].alias;
+  IdVector<BufferId, BufferId> roots(program.buffers.size(), BufferId{});
+  std::vector<BufferId> way;  // each buffer is walked over once, whatever the chains
+  for (BufferId id{0}; id.index < std::ssize(program.buffers); ++id.index) {
+    BufferId at = id;
+    for (way.clear(); !roots[at].present(); at = program.buffers[at].alias) {
+      way.push_back(at);
+      roots[at] = at;  // the end of the way, or of a circle
+      if (!program.buffers[at].alias.present()) break;
+    }
+    for (const BufferId b : way) roots[b] = roots[at];
+  }
   return roots;
 }
 

@@ -15,7 +15,9 @@ std::uint64_t fingerprint_of(const Plan& plan, std::string_view request);
 std::string line_of_plan(const Plan& plan);  // parameters, batch, devices, memory, estimated step: one line, without its end
 std::string text_of_plan(const Plan& plan, bool steps);  // for people; without steps: summary, memory, exchanges, warnings
 std::string json_of(const Plan& plan);
-std::string dot_of(const Plan& plan);              // Graphviz: all devices' steps
-std::string html_of(const Plan& plan);             // a page with pictures of time and memory, and the text
+std::string dot_of(const Plan& plan);              // Graphviz: the steps of each class of devices, of large plans their modules
+std::string mermaid_of(const Plan& plan);          // the modules of each class of devices, and what passes between them
+std::string svg_of(const Plan& plan);              // the same as a picture
+std::string html_of(const Plan& plan);             // a page with pictures of placement, time and memory, and tables
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "base/json.h"
 #include "planner/plan/plan.h"
 
 namespace tandem {
@@ -14,5 +15,9 @@ std::string target_of(const Plan& plan, const Step& step);
 // "cpu:0-3, cpu:6, cuda:0*2": numbers one after another as a range, those of one device's logical ones as how many.
 std::string names_of(const std::vector<DeviceId>& devices);
 std::string names_of(const Plan& plan, ProgramId program);  // of those that run it
+
+// The plan's JSON, as docs/plan-json.md has it: whole, or without what pictures do not need: attributes, cuts and parameters.
+enum class PlanDetail { whole, pictures };
+Json json_value_of(const Plan& plan, PlanDetail detail);
 
 }  // namespace tandem

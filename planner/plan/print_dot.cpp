@@ -1,10 +1,12 @@
-// A plan's steps for Graphviz, a cluster for each program that names its devices: boxes are steps, edges values, dashed edges waits,
-// bold ones what moves between devices, those of a program to itself, too.
+// A plan for Graphviz, a cluster for each program that names its devices: boxes are steps, edges values, dashed edges waits, bold ones what
+// moves between devices, those of a program to itself, too. Of a plan with many steps boxes are modules, and exchanges stand together.
 #include <map>
 #include <set>
 
 #include "base/printable.h"
 #include "base/units.h"
+#include "planner/plan/issue_order.h"
+#include "planner/plan/module_graph.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 
@@ -23,17 +25,55 @@ std::string quoted(const std::string& text) {
   return s + "\"";
 }
 
+constexpr std::size_t most_steps = 200;  // that Graphviz draws within a few seconds and people read
 constexpr std::string_view colors[] = {"#eef3fb", "#fdf0e2", "#eaf6ec", "#f3ecf9"};  // slice, launch, exchange, concat
+
+std::string head_of(const Plan& plan) {
+  return concat(
+      "digraph ", quoted(shorten(plan.model.empty() ? "plan" : plan.model, 60)),
+      " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n"
+      "  graph [fontname=\"Helvetica\" fontsize=12];\n");
+}
+
+// Modules in place of steps. Edges to a program are to its cluster's first box.
+std::string by_modules(const Plan& plan) {
+  const ModuleGraph graph = module_graph(plan);
+  std::string out = head_of(plan) + "  compound=true;\n";
+  IdVector<ProgramId, std::string> first(plan.programs.size());
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
+    out += concat("  subgraph cluster_p", p.index, " {\n  label=", quoted(title_of(plan, p)), ";\n");
+    for (std::size_t b = 0; b < graph.boxes.size(); ++b) {
+      const ModuleGraph::Box& box = graph.boxes[b];
+      if (box.program != p) continue;
+      if (first[p].empty()) first[p] = concat("m", b);
+      out += concat("  m", b, " [label=", quoted(concat(shorten(box.name, 40), "\n", box.steps, " steps, ", text_of_seconds(box.seconds))),
+                    " fillcolor=", quoted(std::string(colors[1])), "];\n");
+    }
+    if (first[p].empty()) out += concat("  ", first[p] = concat("p", p.index), " [label=\"nothing is computed\"];\n");
+    out += "  }\n";
+  }
+  for (const ModuleGraph::Edge& e : graph.edges)
+    out += concat("  m", e.from, " -> m", e.to, " [label=", quoted(text_of_bytes(e.bytes)), "];\n");
+  for (std::size_t x = 0; x < graph.meetings.size(); ++x) {
+    const ModuleGraph::Meeting& m = graph.meetings[x];
+    out += concat("  x", x, " [shape=ellipse fillcolor=", quoted(std::string(colors[2])), " label=", quoted(text_of(m)), "];\n");
+    for (std::size_t i = 0; i < m.programs.size(); ++i) {
+      const ProgramId p = m.programs[i];
+      const bool gives = m.directed() && i == 0 && m.programs.size() > 1;
+      out += gives ? concat("  ", first[p], " -> x", x, " [style=bold ltail=cluster_p", p.index, "];\n")
+                   : concat("  x", x, " -> ", first[p], " [style=bold lhead=cluster_p", p.index,
+                            m.directed() ? "" : " dir=both constraint=false", "];\n");
+    }
+  }
+  return out + "}\n";
+}
 
 class DotPrinter {
  public:
   explicit DotPrinter(const Plan& plan) : plan_(plan), members_(plan.exchanges.size()) {}
 
   std::string run() {
-    out_ = concat(
-        "digraph ", quoted(shorten(plan_.model.empty() ? "plan" : plan_.model, 60)),
-        " {\n  node [shape=box style=\"rounded,filled\" fontname=\"Helvetica\" fontsize=10];\n  edge [fontname=\"Helvetica\" fontsize=8];\n"
-        "  graph [fontname=\"Helvetica\" fontsize=12];\n");
+    out_ = head_of(plan_);
     for (ProgramId p{0}; p.index < std::ssize(plan_.programs); ++p.index) {
       const std::vector<int> devices = plan_.devices_of(p);
       const std::string each = devices.size() > 1 ? " each" : "";
@@ -51,10 +91,7 @@ class DotPrinter {
 
   void draw_steps(ProgramId p) {
     const DeviceProgram& device = plan_.programs[p];
-    const auto root = [&](BufferId id) {
-      for (std::size_t hops = 0; hops < device.buffers.size() && device.buffers[id].alias.present(); ++hops) id = device.buffers[id].alias;
-      return id;
-    };
+    const IdVector<BufferId, BufferId> roots = roots_of(device);
     std::map<BufferId, std::size_t> writer;  // of a buffer's memory, by the buffer itself and by its root
     for (std::size_t i = 0; i < device.steps.size(); ++i) {
       const Step& s = device.steps[i];
@@ -67,7 +104,7 @@ class DotPrinter {
       for (const BufferId in : s.inputs) {
         if (!in.present()) continue;
         auto from = writer.find(in);
-        if (from == writer.end()) from = writer.find(root(in));
+        if (from == writer.end()) from = writer.find(roots[in]);
         if (from == writer.end()) continue;  // a parameter or a constant
         out_ += concat("  ", node(p, from->second), " -> ", node(p, i), " [label=", quoted(to_string(device.buffers[in].operand.shape)),
                        "];\n");
@@ -75,7 +112,7 @@ class DotPrinter {
       for (const StepId w : s.waits)
         out_ += concat("  ", node(p, static_cast<std::size_t>(w.index)), " -> ", node(p, i), " [style=dashed constraint=false];\n");
       for (const BufferId o : s.outputs)
-        if (o.present()) writer[o] = writer[root(o)] = i;
+        if (o.present()) writer[o] = writer[roots[o]] = i;
       if (const auto* e = s.as<ExchangeStep>()) members_[e->exchange][p] = node(p, i);
     }
   }
@@ -111,6 +148,10 @@ class DotPrinter {
 
 }  // namespace
 
-std::string dot_of(const Plan& plan) { return DotPrinter(plan).run(); }
+std::string dot_of(const Plan& plan) {
+  std::size_t steps = 0;
+  for (const DeviceProgram& p : plan.programs) steps += p.steps.size();
+  return steps > most_steps ? by_modules(plan) : DotPrinter(plan).run();
+}
 
 }  // namespace tandem

@@ -1,11 +1,19 @@
-// A plan for programs: all of it, but for the values of constants.
+// A plan for programs: all of it, but for the values of constants. docs/plan-json.md describes it.
 #include "base/json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/plan/advice.h"
+#include "planner/plan/modules.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/print.h"
 
 namespace tandem {
 namespace {
 
 using Object = Json::Object;
+constexpr int json_schema = 1;  // grows where a member goes or comes to mean something else
 
 template <class Item, class F>
 Json list(const std::vector<Item>& items, F&& value_of) {
@@ -62,19 +70,21 @@ Json json_of(const Buffer& b) {
 }
 
 struct MembersOfAction {
+  PlanDetail detail;
   Object operator()(const SliceStep& s) const { return {{"host", s.host}}; }
   Object operator()(const ConcatStep& s) const { return {{"host", s.host}}; }
   Object operator()(const ExchangeStep& s) const { return {{"exchange", s.exchange.index}}; }
   Object operator()(const LaunchStep& s) const {
     Object o{{"op", s.op}, {"kernel", s.kernel}};
-    if (!s.attributes.empty()) o.emplace_back("attributes", json_of(s.attributes));
+    if (detail == PlanDetail::whole && !s.attributes.empty()) o.emplace_back("attributes", json_of(s.attributes));
     return o;
   }
 };
 
-Json json_of(const Plan& plan, const Step& s) {
+Json json_of(const Plan& plan, const DeviceProgram& program, const Step& s, PlanDetail detail) {
   Object o{{"kind", kind_of(plan, s)}};
-  append(o, std::visit(MembersOfAction{}, s.what));
+  append(o, std::visit(MembersOfAction{detail}, s.what));
+  if (s.as<LaunchStep>()) o.emplace_back("module", module_of(program, s));
   append(o, {{"inputs", ids(s.inputs)}, {"outputs", ids(s.outputs)}});
   if (s.workspace.present()) o.emplace_back("workspace", s.workspace.index);
   append(o, {{"stream", s.stream},
@@ -93,7 +103,7 @@ Json json_of(const ScheduleEntry& e) {
   return Object{{"phase", name_of(e.phase)}, {"chunk", e.chunk}, {"micro_batch", e.micro_batch}, {"slot", e.slot}};
 }
 
-Json json_of(const Plan& plan, ProgramId id) {
+Json json_of(const Plan& plan, ProgramId id, PlanDetail detail) {
   const DeviceProgram& p = plan.programs[id];
   std::int64_t bound = 0;
   for (const Arena& a : p.arenas) bound += a.lower_bound;
@@ -119,7 +129,7 @@ Json json_of(const Plan& plan, ProgramId id) {
                         return Object{{"kind", name_of(a.kind)}, {"bytes", a.bytes}, {"lower_bound", a.lower_bound}};
                       })},
       {"buffers", list(p.buffers, [](const Buffer& b) { return json_of(b); })},
-      {"steps", list(p.steps, [&](const Step& s) { return json_of(plan, s); })},
+      {"steps", list(p.steps, [&](const Step& s) { return json_of(plan, p, s, detail); })},
       {"schedule", list(p.schedule, [](const ScheduleEntry& e) { return json_of(e); })},
       {"slots", p.slots},
       {"slot_bytes", p.slot_bytes},
@@ -181,10 +191,10 @@ Json json_of(const PlanParameter& p) {
   return o;
 }
 
-Json json_of(const Exchange& e) {
+Json json_of(const Exchange& e, bool gradients) {
   return Object{{"name", e.name},         {"kind", name_of(e.kind)},   {"devices", e.devices},
                 {"rows", e.rows},         {"elements", e.elements},    {"dtype", name_of(e.dtype)},
-                {"values", e.values},     {"seconds", e.seconds}};
+                {"values", e.values},     {"gradients", gradients},  {"seconds", e.seconds}};
 }
 
 Json json_of(const PlanTransfer& t) {
@@ -192,12 +202,51 @@ Json json_of(const PlanTransfer& t) {
                 {"axis", t.axis},          {"node", t.node},   {"reason", t.reason}};
 }
 
+Json json_of(const StepBounds& bounds) {
+  return Object{{"arithmetic", bounds.arithmetic},
+                {"memory", bounds.memory},
+                {"latency", bounds.latency},
+                {"waiting", bounds.waiting},
+                {"largest", bounds.largest()}};
+}
+
+Json json_of(const Advice& a) {
+  return Object{{"option", a.option}, {"saves_seconds", a.saves_seconds}, {"saves_bytes", a.saves_bytes}, {"reason", a.reason}};
+}
+
+// Whole nanoseconds, which are a third of a double's text.
+Json nanoseconds(const IdVector<StepId, double>& seconds) {
+  Json::Array list;
+  for (const double s : seconds) list.emplace_back(std::int64_t{std::llround(1e9 * s)});
+  return list;
+}
+
+Json timeline_of(const TimedPlan& timed, const std::vector<int>& devices) {
+  const auto first = at(devices[0]);
+  const ProgramId p = timed.flat.plan.devices[first].program;
+  const Timeline& line = timed.lines[first];
+  Object o{{"devices", devices},
+           {"program", p.index},
+           {"seconds", line.seconds},
+           {"steps", ids(timed.flat.step_of[p])},
+           {"begins", nanoseconds(line.begins)},
+           {"ends", nanoseconds(line.ends)}};
+  const DeviceProgram& program = timed.flat.plan.programs[p];
+  if (std::ranges::any_of(program.steps, [](const Step& s) { return s.micro_batch > 0; }))
+    o.emplace_back("micro_batches", list(program.steps, [](const Step& s) { return Json(s.micro_batch); }));
+  return o;
+}
+
 }  // namespace
 
-std::string json_of(const Plan& plan) {
-  Json::Array programs;
-  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) programs.push_back(json_of(plan, p));
-  const Json json = Object{
+Json json_value_of(const Plan& plan, PlanDetail detail) {
+  const TimedPlan times = timed(plan);
+  Json::Array programs, exchanges;
+  const IdVector<ExchangeId, bool> gradients = carry_gradients(plan);
+  for (ExchangeId e{0}; e.index < std::ssize(plan.exchanges); ++e.index) exchanges.push_back(json_of(plan.exchanges[e], gradients[e]));
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) programs.push_back(json_of(plan, p, detail));
+  Object json{
+      {"schema", json_schema},
       {"version", plan.version},
       {"hash", hash_of(plan)},
       {"model", plan.model},
@@ -210,6 +259,9 @@ std::string json_of(const Plan& plan) {
       {"recompute", plan.recompute},
       {"precision", name_of(plan.precision)},
       {"seconds", plan.seconds},
+      {"bounds", json_of(bounds_of(times.flat.plan, times.lines))},
+      {"bubble", plan.schedule.empty() ? Json() : Json(bubble_of(times.flat.plan, times.lines))},
+      {"advice", list(advice_for(plan, times), [](const Advice& a) { return json_of(a); })},
       {"options", Object{{"threads", plan.options.threads},
                          {"deterministic", plan.options.deterministic},
                          {"winograd", plan.options.winograd},
@@ -217,15 +269,19 @@ std::string json_of(const Plan& plan) {
                          {"layout", plan.options.preference == LayoutPreference::blocked ? "blocked" : "channels_last"}}},
       {"inputs", list(plan.inputs, [](const HostInput& i) { return json_of(i); })},
       {"outputs", list(plan.outputs, [](const HostOutput& o) { return json_of(o); })},
-      {"cuts", list(plan.cuts, [](const AxisCut& cut) { return Json(cut.begins); })},
-      {"parameters", list(plan.parameters, [](const PlanParameter& p) { return json_of(p); })},
-      {"exchanges", list(plan.exchanges, [](const Exchange& e) { return json_of(e); })},
-      {"transfers", list(plan.transfers, [](const PlanTransfer& t) { return json_of(t); })},
-      {"programs", std::move(programs)},
-      {"devices", list(plan.devices, [&](const PlanDevice& d) { return json_of(plan, d); })},
-      {"warnings", plan.warnings},
   };
-  return json.dump() + "\n";
+  if (detail == PlanDetail::whole)
+    append(json, {{"cuts", list(plan.cuts, [](const AxisCut& cut) { return Json(cut.begins); })},
+                  {"parameters", list(plan.parameters, [](const PlanParameter& p) { return json_of(p); })}});
+  append(json, {{"exchanges", std::move(exchanges)},
+                {"transfers", list(plan.transfers, [](const PlanTransfer& t) { return json_of(t); })},
+                {"programs", std::move(programs)},
+                {"devices", list(plan.devices, [&](const PlanDevice& d) { return json_of(plan, d); })},
+                {"timelines", list(times.alike, [&](const std::vector<int>& d) { return timeline_of(times, d); })},
+                {"warnings", plan.warnings}});
+  return json;
 }
+
+std::string json_of(const Plan& plan) { return json_value_of(plan, PlanDetail::whole).dump() + "\n"; }
 
 }  // namespace tandem

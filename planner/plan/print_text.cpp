@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "base/units.h"
+#include "planner/plan/page_table.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 #include "planner/plan/timeline.h"
@@ -63,12 +64,21 @@ std::string micro_batches(const Plan& plan) {
   return concat(parts, ", by ", plan.schedule, fmt::format("; bubble {:.1f}%", 100 * bubble_of(flat, timelines_of(flat))));
 }
 
+std::string title(const Plan& plan) {
+  return concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ",
+                shorten(plan.model.empty() ? "a model" : plan.model, 60), "\n");
+}
+
+std::string warnings(const Plan& plan) {
+  std::string out = "Warnings\n";
+  for (const std::string& w : plan.warnings) out += wrapped("  ", printable(w)) + "\n";
+  return out;
+}
+
 std::string header(const Plan& plan) {
-  std::vector<std::string> rows{concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ",
-                                       shorten(plan.model.empty() ? "a model" : plan.model, 60)),
-                                ""};
+  std::vector<std::string> rows;
   const auto row = [&](std::string_view title, const std::string& value) {
-    if (!value.empty()) rows.push_back(concat("  ", title, std::string(16 - title.size(), ' '), value));
+    if (!value.empty()) rows.push_back(wrapped(concat("  ", title, std::string(16 - title.size(), ' ')), value));
   };
   row("parameters", text_of(count_parameters(plan), plan.mode));
   row("batch",
@@ -107,15 +117,14 @@ std::string names(const std::vector<const PlanDevice*>& group) {
 }
 
 std::string devices(const Plan& plan) {
-  TextTable table({{"device"},
+  PageTable table({{"device"},
                    {"model"},
                    {"rows", Align::right},
                    {"of the batch", Align::right},
                    {"steps", Align::right},
                    {"work", Align::right},
                    {"estimate", Align::right},
-                   {"peak memory", Align::right},
-                   {"lower bound", Align::right}});
+                   {"peak memory", Align::right}});
   struct Row {
     std::vector<const PlanDevice*> devices;
     std::string estimate;
@@ -135,11 +144,10 @@ std::string devices(const Plan& plan) {
     const DeviceProgram& program = plan.programs[d.program];
     double flops = 0;
     for (const Step& s : program.steps) flops += s.flops;
-    std::int64_t bound = 0;
-    for (const Arena& a : program.arenas) bound += a.lower_bound;
-    table.add({names(row.devices), shorten(program.model.name, 36), concat(d.slice_size, row.devices.size() > 1 ? " each" : ""),
+    table.add({shorten(names(row.devices), 40), shorten(program.model.name, 36),
+               concat(d.slice_size, row.devices.size() > 1 ? " each" : ""),
                rows_of(d, *row.devices.back()), concat(program.steps.size()), text_of_count(flops) + "FLOP", row.estimate,
-               text_of_bytes(program.peak_bytes()), text_of_bytes(bound)});
+               text_of_bytes(program.peak_bytes())});
   }
   return "Devices\n" + table.text("  ");
 }
@@ -163,7 +171,7 @@ std::string memory(const Plan& plan) {
   std::string out = "Memory\n";
   for (const auto& [program, group] : groups) {
     const DeviceProgram& d = *program;
-    out += concat("  ", names(group), group.size() > 1 ? ", each\n" : "\n");
+    out += wrapped("  ", concat(names(group), group.size() > 1 ? ", each" : "")) + "\n";
   TextTable classes({{"live at the peak"}, {"bytes", Align::right}});
     for (const auto& [c, bytes] : d.memory)
       if (bytes > 0) classes.add({std::string(name_of(c)), text_of_bytes(bytes)});
@@ -188,7 +196,7 @@ std::string members(const Plan& plan, const Exchange& e) {
 }
 
 std::string exchanges(const Plan& plan) {
-  TextTable table({{"name"},
+  PageTable table({{"name"},
                    {"kind"},
                    {"among"},
                    {"values", Align::right},
@@ -209,7 +217,7 @@ std::string exchanges(const Plan& plan) {
 // The dearest of them.
 std::string transfers(const Plan& plan) {
   constexpr std::size_t most = 10;
-  TextTable table({{"value"}, {"kind"}, {"along"}, {"bytes", Align::right}, {"for"}, {"reason"}});
+  PageTable table({{"value"}, {"kind"}, {"along"}, {"bytes", Align::right}, {"for"}, {"reason"}});
   for (std::size_t i = 0; i < std::min(most, plan.transfers.size()); ++i) {
     const PlanTransfer& t = plan.transfers[i];
     table.add({shorten(t.value, 32), std::string(name_of(t.kind)), t.axis, text_of_bytes(t.bytes), shorten(t.node, 32), t.reason});
@@ -240,7 +248,8 @@ std::string steps(const Plan& plan) {
   std::string out;
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
     const DeviceProgram& d = plan.programs[p];
-    out += concat("\nSteps of ", names_of(plan, p), plan.devices_of(p).size() > 1 ? " (the same)\n" : "\n");
+    const std::string who = shorten(names_of(plan, p), page_width - 24);
+    out += concat("\nSteps of ", who, plan.devices_of(p).size() > 1 ? " (the same)\n" : "\n");
     const bool streams = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.stream != 0; });
     const auto operand = [&](BufferId id) {
       const Buffer* b = find(d, id);
@@ -263,21 +272,15 @@ std::string steps(const Plan& plan) {
       return at < ids.size() ? concat(out, " .. (", ids.size(), ")") : out;
     };
     const bool measured = std::any_of(d.steps.begin(), d.steps.end(), [](const Step& s) { return s.measured; });
-    TextTable table({{"#", Align::right},
-                     {"phase"},
-                     {"stream", Align::right},
-                     {"from"},
-                     {"operator"},
-                     {"kernel"},
-                     {"inputs"},
-                     {"output"},
-                     {"placement"},
-                     {"arena"},
-                     {"offset", Align::right},
-                     {"bytes", Align::right},
-                     {"FLOP", Align::right},
-                     {"estimate", Align::right},
-                     {"waits for", Align::right}});
+    PageTable work({{"#", Align::right},
+                    {"phase"},
+                    {"from"},
+                    {"operator"},
+                    {"kernel"},
+                    {"FLOP", Align::right},
+                    {"estimate", Align::right}});
+    PageTable values({{"#", Align::right}, {"inputs"}, {"output"}, {"placement"}, {"bytes", Align::right}});
+    PageTable places({{"#", Align::right}, {"arena"}, {"offset", Align::right}, {"stream", Align::right}, {"waits for"}});
     for (std::size_t i = 0; i < d.steps.size(); ++i) {
       const Step& s = d.steps[i];
       std::vector<std::string> waits;
@@ -292,14 +295,16 @@ std::string steps(const Plan& plan) {
       std::string estimate = s.seconds > 0 ? text_of_seconds(s.seconds) : "";
       if (measured && !estimate.empty()) estimate += s.measured ? " *" : "  ";
       const std::string chunk = s.chunk > 0 ? concat(' ', s.chunk) : "";
-      table.add({concat(i), d.schedule.empty() ? "" : concat(name_of(s.phase), chunk), streams ? concat(s.stream) : "", from,
-                 launch ? name_of_operator(*launch) : std::string(kind_of(plan, s)),
-                 launch ? name_of_kernel(launch->kernel) : target_of(plan, s), operands(s.inputs), output, b ? b->placement : "",
-                 b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", b ? text_of_bytes(b->bytes) : "",
-                 s.flops > 0 ? text_of_count(s.flops) : "", estimate, join(waits, ",")});
+      work.add({concat(i), d.schedule.empty() ? "" : concat(name_of(s.phase), chunk), from,
+                launch ? name_of_operator(*launch) : std::string(kind_of(plan, s)),
+                launch ? name_of_kernel(launch->kernel) : target_of(plan, s), s.flops > 0 ? text_of_count(s.flops) : "", estimate});
+      values.add({concat(i), operands(s.inputs), output, b ? b->placement : "", b ? text_of_bytes(b->bytes) : ""});
+      places.add({concat(i), b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", streams ? concat(s.stream) : "",
+                  join(waits, ",")});
     }
-    out += table.text("  ");
+    out += work.text("  ");
     if (measured) out += "  * measured on this device; the others are estimates\n";
+    out += concat("\nOperands of ", who, "\n", values.text("  "), "\nPlaces of ", who, "\n", places.text("  "));
   }
   return out;
 }
@@ -321,12 +326,12 @@ std::string line_of_plan(const Plan& plan) {
 }
 
 std::string text_of_plan(const Plan& plan, bool with_steps) {
-  std::string out = header(plan) + "\n" + devices(plan) + "\n" + memory(plan);
+  std::string out = title(plan);
+  if (!plan.warnings.empty()) out += "\n" + warnings(plan);
+  out += "\n" + header(plan) + "\n" + devices(plan) + "\n" + memory(plan);
   if (!plan.exchanges.empty()) out += "\n" + exchanges(plan);
   if (!plan.transfers.empty()) out += "\n" + transfers(plan);
   if (with_steps) out += steps(plan);
-  if (!plan.warnings.empty()) out += "\nWarnings\n";
-  for (const std::string& w : plan.warnings) out += "  " + printable(w) + "\n";
   return printable(out, Lines::kept);
 }
 

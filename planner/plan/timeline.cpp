@@ -121,6 +121,21 @@ std::vector<Timeline> timelines_of(const Plan& plan) { return Replay(plan).run()
 
 Plan written_out(const Plan& plan) { return has_schedule(plan) ? expanded(plan).plan : plan; }
 
+TimedPlan timed(const Plan& plan) {
+  TimedPlan t{.flat = expanded(plan), .lines = {}, .alike = {}};
+  t.lines = timelines_of(t.flat.plan);
+  for (int d = 0; d < std::ssize(plan.devices); ++d) {
+    const auto same = [&](const std::vector<int>& group) {
+      const auto first = at(group[0]), own = at(d);
+      return plan.devices[first].program == plan.devices[own].program && plan.devices[first].slice_size == plan.devices[own].slice_size &&
+             t.lines[first].begins == t.lines[own].begins && t.lines[first].ends == t.lines[own].ends;
+    };
+    const auto group = std::ranges::find_if(t.alike, same);
+    (group == t.alike.end() ? t.alike.emplace_back() : *group).push_back(d);
+  }
+  return t;
+}
+
 double seconds_of(const Plan& plan) {
   double seconds = 0;
   for (const Timeline& t : timelines_of(written_out(plan))) seconds = std::max(seconds, t.seconds);

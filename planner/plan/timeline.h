@@ -20,4 +20,17 @@ Plan written_out(const Plan& plan);
 // expanded plan.
 double bubble_of(const Plan& expanded, const std::vector<Timeline>& lines);
 
+
+// A plan written out, with what its devices do when.
+struct TimedPlan {
+  ExpandedPlan flat;
+  std::vector<Timeline> lines;           // by device
+  std::vector<std::vector<int>> alike;   // devices of one program whose timelines are the same; each ascending, by the first of each
+};
+TimedPlan timed(const Plan& plan);
+// The plan's own step that a written out one is.
+inline StepId own_step(const TimedPlan& timed, ProgramId program, StepId step) {
+  return timed.flat.step_of[program][at(step.index)];
+}
+
 }  // namespace tandem

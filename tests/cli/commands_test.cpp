@@ -178,7 +178,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/lenet.onnx --batch-size 10", 0, "fc1 +2 ", ""},  // named by its Gemm, not by the Flatten before it
                     Row{"plan MODELS/lenet.onnx --loss output", 0, "is taken for its loss, but has 10 numbers a sample", ""},
                     Row{"plan MODELS/lenet.onnx --format dot", 0, "digraph", ""},
-                    Row{"plan MODELS/lenet.onnx --format html --devices cpu:0-1", 0, "<h2>cpu:0-1, 16 of 32 samples each</h2>", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
+                    Row{"plan MODELS/resnet18.onnx --format dot", 0, "m0 [label=\"conv1", ""},
+                    Row{"plan MODELS/lenet.onnx --format mermaid --devices cpu:0-1", 0, "flowchart TB", ""},
+                    Row{"plan MODELS/lenet.onnx --format svg --devices cpu:0-1", 0, "<svg xmlns", ""},
+                    Row{"plan MODELS/lenet.onnx --format perfetto --devices cpu:0-1", 0, "\"traceEvents\":", ""},
+                    Row{"plan MODELS/lenet.onnx --format html --devices cpu:0-1", 0, "Training plan of lenet</h1>", ""}, Row{"plan MODELS/lenet.onnx --json", 0, "{", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run", 0, "Training plan of lenet", ""},
                     Row{"train MODELS/lenet.onnx --data synthetic:digits,train=8,test=8 --dry-run --json", 0,
                         "\"predicted_peak_bytes\":", ""}));

@@ -4,6 +4,7 @@
 #include "kernels/cpu/backend.h"
 #include "planner/plan/format.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/trace.h"
 #include "runtime/session.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -71,6 +72,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     json_of(plan);
     dot_of(plan);
     html_of(plan);
+    mermaid_of(plan);
+    svg_of(plan);
+    trace_of(plan);
     step(plan);
   });
 }

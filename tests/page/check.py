@@ -1,0 +1,152 @@
+"""Plans' pages in headless Chromium: what is there by role, what the keyboard does, that nothing is asked of the network, sizes, times.
+
+TANDEM names the program. --pictures DIR keeps screenshots of each page at both widths and themes. Exit code 3: the browser or a package
+is missing, 1: a check fails.
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import models
+except ImportError as missing:
+    print(missing)
+    sys.exit(3)
+import browser
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_BYTES = 5_000_000
+MOST_MS = 2000  # of a processor, till all parts of a page are there: the clock's depend on what else runs
+
+# By name: the model, options, and what a page must have: (role, part of a name).
+PAGES = {
+    "resnet50": ("models/resnet50.onnx", "--devices cpu:0-7 --batch-size 32",
+                 [("button", "layer1"), ("image", "all_reduce"), ("image", "sliced by samples")]),
+    "mesh": ("deep.onnx", "--devices cpu:0-7 --batch-size 16 --parallel data=2,tensor=2,pipeline=2 --micro-batches 4",
+             [("image", "send"), ("combobox", "Device")]),
+    "zero-bubble": ("deep.onnx", "--devices cpu:0-3 --batch-size 16 --parallel pipeline=4 --micro-batches 8 --schedule zb-h1",
+                    [("term", "Bubble")]),
+    "zero3": ("deep.onnx", "--devices cpu:0-3 --batch-size 16 --parallel data=4,zero=3 --optimizer adam",
+              [("image", "all_gather")]),
+    "inference": ("models/lenet.onnx", "--devices cpu:0 --inference --batch-size 8", [("image", "rows joined")]),
+    "64 devices": ("48.onnx", "--devices cpu:0-63 --batch-size 128 --parallel data=8,pipeline=8 --micro-batches 8",
+                   [("button", "layers")]),
+    "hostile": ("hostile.onnx", "--devices cpu:0 --batch-size 4 --loss mse", []),
+}
+EVERYWHERE = [("heading", "plan of"), ("heading", "Placement"), ("heading", "Timeline"), ("heading", "Memory over time"), ("heading", "Work"),
+              ("term", "Peak memory"), ("image", "Where the step's time goes"), ("region", "Placement graph"), ("image", "Timeline:"),
+              ("image", "Memory of"), ("table", "By module"), ("table", "By operator"), ("columnheader", "time"), ("button", "Zoom in")]
+
+failures = []
+
+
+def want(holds, what):
+    if not holds:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def make(tandem, folder, name):
+    model, options, _ = PAGES[name]
+    path = ROOT / model if model.startswith("models/") else folder / model
+    page = folder / (name.replace(" ", "-") + ".html")
+    line = [tandem, "plan", str(path), *options.split(), "--format", "html", "--output", str(page)]
+    done = subprocess.run(line, capture_output=True, text=True)
+    if done.returncode != 0:
+        want(False, f"{name}: tandem plan ends with {done.returncode}: {done.stderr.strip()[-600:]}")
+        return None
+    want(page.stat().st_size < MOST_BYTES, f"{name}: the page has {page.stat().st_size} bytes, expected less than {MOST_BYTES}")
+    return page
+
+
+def check_roles(tab, name, wanted):
+    roles = tab.roles()
+    for role, text in wanted:
+        want(any(r == role and text in n for r, n in roles), f"{name}: no {role} with '{text}' in its name")
+    named = ("button", "image", "table", "region", "combobox", "searchbox", "meter")
+    unnamed = [r for r, n in roles if r in named and not n]
+    want(not unnamed, f"{name}: without a name: {unnamed}")
+
+
+def check_keyboard(tab, name):
+    """A module opens by Enter and stays in focus; the timeline is zoomed and gone through by keys; a table sorts by its head."""
+    boxes = "document.querySelectorAll('.placement .box').length"
+    before = tab.evaluate(boxes)
+    closed = tab.evaluate("(e => { e?.focus(); return e?.getAttribute('aria-expanded') ?? null; })"
+                          "(document.querySelector('.placement [aria-expanded=false]'))")
+    if closed is not None:
+        tab.key("Enter")
+        want(tab.evaluate(boxes) > before, f"{name}: Enter on a module opens nothing")
+        focused = tab.evaluate("document.activeElement.getAttribute('aria-expanded')")
+        want(focused == "true", f"{name}: the opened module has lost the focus")
+        tab.key("Enter")
+        want(tab.evaluate(boxes) == before, f"{name}: Enter on an open module does not close it")
+    tab.evaluate("document.querySelector('canvas').focus()")
+    for key in ("+", "ArrowRight", "ArrowDown"):
+        tab.key(key)
+    said = tab.evaluate("document.querySelector('.said').textContent")
+    want("step " in said and " on " in said, f"{name}: the timeline tells nothing of the step that the keys chose, but '{said}'")
+    order = ("(() => { const t = document.querySelector('table[aria-label=\"By operator\"]'), h = t.querySelectorAll('thead th')[4];"
+             " h.querySelector('button').click(); return h.getAttribute('aria-sort'); })()")
+    down, up = tab.evaluate(order), tab.evaluate(order)
+    want((down, up) == ("descending", "ascending"), f"{name}: a table's head sorts {down}, then {up}")
+
+
+def check_hostile(tab, name):
+    text = tab.evaluate("document.body.textContent")
+    want("<script>" in text, f"{name}: the names are not there as text")
+    made = tab.evaluate("[document.scripts.length, document.querySelectorAll('img, iframe, [onload], [onerror]').length]")
+    want(made == [2, 0], f"{name}: markup of names became elements: {made[0]} scripts, {made[1]} others")
+
+
+def check(tab, page, name, pictures):
+    for width, height, dark in ((1280, 900, False), (390, 844, True), (1280, 900, True), (390, 844, False)):
+        if not pictures and (width, dark) in ((1280, True), (390, False)):
+            continue
+        tab.show(width, height, dark)
+        problems, requests, ready, took = tab.open(page)
+        at = f"{name}, {width} px"
+        print(f"{at}: ready after {ready} ms, of which {took} on a processor, {page.stat().st_size} bytes")
+        want(not problems, f"{at}: {problems[:3]}")
+        want(not requests, f"{at}: it asks the network for {requests[:3]}")
+        want(took < MOST_MS, f"{at}: takes {took} ms of a processor, expected less than {MOST_MS}")
+        wide = tab.evaluate("document.documentElement.scrollWidth")
+        want(wide <= width, f"{at}: the page is {wide} px wide")
+        if pictures:
+            tab.picture(pictures / f"{page.stem}-{width}-{'dark' if dark else 'light'}.png", whole=True)
+        if width == 1280 and not dark:
+            check_roles(tab, name, EVERYWHERE + PAGES[name][2])
+            check_keyboard(tab, name)
+            if name == "hostile":
+                check_hostile(tab, name)
+            problems = tab.problems()
+            want(not problems, f"{name}, after keys: {problems[:3]}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pages", nargs="*", help="those to check; none: all")
+    parser.add_argument("--pictures", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if not browser.program():
+        print("no Chromium: install the package chromium, or name one by TANDEM_CHROMIUM")
+        return 3
+    with tempfile.TemporaryDirectory() as name, browser.Browser() as tab:
+        folder = pathlib.Path(name)
+        models.transformer(folder / "deep.onnx", 8)
+        models.transformer(folder / "48.onnx", 48)
+        models.hostile(folder / "hostile.onnx")
+        for name in arguments.pages or PAGES:
+            begin = time.monotonic()
+            page = make(os.environ["TANDEM"], folder, name)
+            print(f"{name}: planned in {time.monotonic() - begin:.1f} s")
+            if page:
+                check(tab, page, name, arguments.pictures)
+    return 1 if failures else 0
+
+
+sys.exit(main())
