@@ -55,8 +55,9 @@ function liveOf(blocks) {
 // Who made it and who reads it last: by that it lives so long.
 function lifeOf(model, program) {
   const {data, roots} = program;
-  const made = new Map(), read = new Map();
+  const made = new Map(), read = new Map(), works = new Map();
   data.steps.forEach((step, s) => {
+    if (step.workspace !== undefined) works.set(roots[step.workspace], s);
     for (const b of step.outputs)
       if (b >= 0 && !made.has(roots[b])) made.set(roots[b], s);
     for (const b of step.inputs)
@@ -66,6 +67,7 @@ function lifeOf(model, program) {
     const buffer = data.buffers[b];
     if (buffer.arena !== 'scratch') return `kept in arena ${buffer.arena} for the whole step`;
     const name = s => `${model.stepName(program, s)} (step ${s})`;
+    if (works.has(b)) return 'workspace of ' + name(works.get(b));
     return [made.has(b) ? 'made by ' + name(made.get(b)) : null, read.has(b) ? 'last read by ' + name(read.get(b)) : 'read by none']
         .filter(Boolean)
         .join(', ');
@@ -84,7 +86,7 @@ function drawBlocks(context, picture, {blocks, live, limit, scale, lineSeconds})
     if (x2 - x1 > 60 && y2 - y1 > 12) {
       context.fillStyle = color('on-memory');
       context.textAlign = 'left';
-      context.fillText(shorten(k.buffer.name, Math.floor((x2 - x1) / 6.5)), x1 + 4, (y1 + y2) / 2);
+      context.fillText(fitted(context, k.buffer.name, x2 - x1 - 8), x1 + 4, (y1 + y2) / 2);
     }
     if (picture.selected === k) {
       context.strokeStyle = color('text');

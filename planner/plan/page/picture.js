@@ -1,6 +1,15 @@
 // A canvas over time that is zoomed and moved: by wheel, drag and buttons, and by the keys + - 0 and the arrows. Several that show the same
 // time share a view.
 
+// Text as long as there is room for it, its middle left out where there is too little.
+function fitted(context, text, width) {
+  let letters = text.length;
+  const full = context.measureText(text).width;
+  if (full > width) letters = Math.floor(letters * width / full);
+  while (letters > 2 && context.measureText(shorten(text, letters)).width > width) --letters;
+  return letters > 2 ? shorten(text, letters) : '';
+}
+
 class TimeView {
   constructor(seconds) { Object.assign(this, {all: seconds, begin: 0, end: seconds, pictures: []}); }
   set(begin, end) {

@@ -275,7 +275,7 @@ class Placement {
               style: `fill: color-mix(in srgb, var(--${name}) ${
                   Math.round(12 + 50 * Math.min(1, share * 2))}%, var(--page)); stroke: var(--${name})`
             }),
-            svg('text', {x: 9, y: box.open ? 17 : 16}, mark + shorten(title, Math.floor((width - 26) / 7))),
+            svg('text', {x: 9, y: box.open ? 17 : 16}, mark + shorten(title, Math.floor((width - 26) / 7.6))),
             box.open ? null : svg('text', {x: 9, y: 31, class: 'small'}, `${secondsText(seconds)}  ${shareText(share)}`));
     return withTip(group, () => (step ? model.stepFacts(program, box.step) : moduleLines(model, program, module)));
   }

@@ -68,7 +68,7 @@ function drawSlices(context, picture, lane) {
     if (to - from > 44) {
       context.fillStyle = color('on-' + kind);
       context.textAlign = 'left';
-      context.fillText(shorten(stepLabel(lane, i), Math.floor((to - from) / 6.5)), from + 4, y + (LANE - 3) / 2);
+      context.fillText(fitted(context, stepLabel(lane, i), to - from - 8), from + 4, y + (LANE - 3) / 2);
     }
   }
 }
@@ -125,11 +125,11 @@ function drawNames(context, picture, lanes) {
   context.fillStyle = color('page');
   context.fillRect(0, 0, picture.left - 2, picture.height);
   context.textAlign = 'right';
-  const most = Math.floor(picture.left / 6.2);
   for (const lane of lanes) {
     context.fillStyle = color(lane.first ? 'text' : 'quiet');
-    const text = lane.first ? `${lane.line.names} ${lane.name}` : lane.name;
-    context.fillText(shorten(text, most), picture.left - 8, lane.y + (LANE - 3) / 2);
+    const narrow = picture.left < 120;
+    const text = !lane.first ? lane.name : narrow ? lane.line.names : `${lane.line.names} ${lane.name}`;
+    context.fillText(fitted(context, text, picture.left - 12), picture.left - 8, lane.y + (LANE - 3) / 2);
   }
 }
 
