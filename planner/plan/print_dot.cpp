@@ -25,7 +25,7 @@ std::string quoted(const std::string& text) {
   return s + "\"";
 }
 
-constexpr std::size_t most_steps = 200;  // that Graphviz draws within a few seconds and people read
+constexpr std::size_t most_steps = 120;  // that Graphviz draws within a few seconds and people read
 constexpr std::string_view colors[] = {"#eef3fb", "#fdf0e2", "#eaf6ec", "#f3ecf9"};  // slice, launch, exchange, concat
 
 std::string head_of(const Plan& plan) {
