@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/spec.h"
-#include "cli/data_flags.h"
-#include "cli/device_flags.h"
-#include "cli/loss_flags.h"
-#include "cli/optimizer_flags.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "cli/train_flags.h"
+#include "options/data_flags.h"
+#include "options/device_flags.h"
+#include "options/loss_flags.h"
+#include "options/optimizer_flags.h"
+#include "options/train_flags.h"
 
 namespace tandem {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/backends.h"
-#include "cli/device_flags.h"
+#include "options/device_flags.h"
 #include "trainer/devices.h"
 
 namespace tandem {

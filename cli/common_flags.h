@@ -1,6 +1,6 @@
 // Options that all commands have.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

@@ -2,15 +2,16 @@
 
 #include <cmath>
 
-#include "cli/data_flags.h"
-#include "cli/device_flags.h"
-#include "cli/image_options.h"
+#include "cli/bad_samples.h"
+#include "cli/evaluation_text.h"
 #include "cli/inference.h"
-#include "cli/loss_flags.h"
-#include "cli/loss_options.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
-#include "cli/weight_flags.h"
+#include "options/data_flags.h"
+#include "options/device_flags.h"
+#include "options/loss_flags.h"
+#include "options/weight_flags.h"
+#include "trainer/records/evaluation_json.h"
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 #include "cli/inference.h"
 
-#include "cli/loss_flags.h"
-#include "cli/model_options.h"
-#include "cli/predict_flags.h"
-#include "cli/tune_options.h"
+#include "cli/run_options.h"
+#include "options/loss_flags.h"
+#include "options/predict_flags.h"
+#include "options/tune_options.h"
 
 namespace tandem {
 

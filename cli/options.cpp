@@ -8,52 +8,17 @@
 #include "base/printable.h"
 #include "base/spec.h"
 #include "cli/common_flags.h"
-#include "cli/device_flags.h"
-#include "cli/train_flags.h"
-#include "cli/weight_flags.h"
+#include "options/text.h"
+#include "options/train_flags.h"
+#include "options/weight_flags.h"
 
 namespace tandem {
 namespace {
 
-std::string switch_text(std::string_view text, const FlagRow& row) {
-  for (const std::string_view yes : {"on", "true", "1", "yes"})
-    if (text == yes) return "on";
-  for (const std::string_view no : {"off", "false", "0", "no", ""})
-    if (text == no) return "off";
-  fail(ExitCode::usage, row.flag(), " is a switch: expected on or off, got '", text, "'");
-}
+constexpr std::string_view see_help = ", see --help";
 
-using Rows = std::span<const FlagRow* const>;
-
-const FlagRow* find_row(Rows rows, std::string_view name) {
-  const auto row = std::ranges::find(rows, name, &FlagRow::name);
-  return row == rows.end() ? nullptr : *row;
-}
-
-// `prefix`: what stands before an option's name where it was given.
-[[noreturn]] void unknown(std::string_view what, std::string_view name, Rows rows, std::string_view prefix) {
-  std::vector<std::string> names;
-  for (const FlagRow* row : rows) names.emplace_back(row->name);
-  const std::string near = nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
-  fail(ExitCode::usage, "unknown ", what, " '", name, "'",
-       near.empty() ? std::string(", see --help") : concat(", did you mean ", prefix, near, "?"));
-}
-
-// An option's text as a configuration holds it: paths may be of any bytes (`as_text`), but for zeros, which would end them.
-std::string text_of_json(const Json& value) {
-  const std::string dumped = value.dump();
-  std::string text = dumped.starts_with('"') ? from_text(value.text()) : dumped;
-  if (text.find('\0') != std::string::npos) fail(ExitCode::usage, "JSON: '", text, "' holds a zero, which no path and no option may");
-  return text;
-}
-
-Json json_of_text(const std::string& text) {
-  std::int64_t whole = 0;
-  double real = 0;
-  const char *begin = text.data(), *end = begin + text.size();
-  if (std::from_chars(begin, end, whole).ptr == end && !text.empty()) return whole;
-  if (std::from_chars(begin, end, real).ptr == end && !text.empty() && text_of(real) == text) return real;
-  return as_text(text);
+[[noreturn]] void unknown(std::string_view what, std::string_view name, FlagRows rows, std::string_view before) {
+  unknown_option(what, name, rows, before, see_help);
 }
 
 Json::Object read_config(const std::string& path) {
@@ -101,7 +66,7 @@ struct Words {
   std::vector<std::string> bare;
   std::vector<std::pair<const FlagRow*, std::string>> options;
 };
-Words read_words(std::span<const std::string> given, Rows rows) {
+Words read_words(std::span<const std::string> given, FlagRows rows) {
   Words words;
   bool options_end = false;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -135,7 +100,7 @@ Words read_words(std::span<const std::string> given, Rows rows) {
 
 }  // namespace
 
-Arguments Arguments::parse(std::span<const std::string> given, std::span<const Positional> positionals, Rows rows,
+Arguments Arguments::parse(std::span<const std::string> given, std::span<const Positional> positionals, FlagRows rows,
                            const Environment& environment, const ConfigRules& rules) {
   Arguments a;
   const auto [bare, options] = read_words(given, rows);
@@ -172,51 +137,10 @@ TrainedFiles trained_files(const Json::Object& config) {
   return {how.find("inputs") == std::string::npos ? text(model_file.name) : output, path_beside(output, adapter_extension).string()};
 }
 
-// Where values lie, in a section of its own: "placement": {"parallel": {"data": 2}, "place": {"fc*": "cpu:1"}, "split": ["w=tensor:0"]}.
-// Objects and lists are the rules of an option.
-constexpr std::string_view placement_section = "placement";
-struct SectionRow {
-  const FlagRow& option;
-  char separator;  // of its rules
-};
-const SectionRow section_rows[] = {
-    {device_flags.parallel, ','},      {device_flags.micro_batches, ','}, {device_flags.schedule, ','},    {device_flags.stage, ';'},
-    {device_flags.place, ';'}, {placement_flags.split, ','},       {device_flags.configuration, ','}};
-
-std::string text_of_rules(const Json& value, char separator) {
-  std::string text;
-  const auto add = [&](const std::string& rule) { text += concat(text.empty() ? "" : std::string(1, separator), rule); };
-  if (value.is_object())
-    for (const auto& [name, where] : value.object()) add(concat(name, '=', text_of_json(where)));
-  else if (value.is_array())
-    for (const Json& rule : value.array()) add(text_of_json(rule));
-  else
-    return text_of_json(value);
-  return text;
-}
-
-// The section's options in place of it, as far as the command has them.
-Json::Object with_placement(const Json::Object& config, const std::string& path, Rows rows) {
-  Json::Object flat;
-  for (const auto& [key, value] : config) {
-    if (key != placement_section) {
-      flat.emplace_back(key, value);
-      continue;
-    }
-    for (const auto& [name, rules] : value.object()) {
-      const auto row = std::ranges::find(section_rows, name, [](const SectionRow& r) { return r.option.name; });
-      std::vector<const FlagRow*> known;
-      for (const SectionRow& r : section_rows) known.push_back(&r.option);
-      if (row == std::end(section_rows)) unknown(concat("key in ", path, ", ", placement_section), name, known, "");
-      if (std::ranges::find(rows, &row->option) != rows.end()) flat.emplace_back(name, as_text(text_of_rules(rules, row->separator)));
-    }
-  }
-  return flat;
-}
-
 }  // namespace
 
-void Arguments::read_config_file(const std::string& path, std::span<const Positional> positionals, Rows rows, const ConfigRules& rules) {
+void Arguments::read_config_file(const std::string& path, std::span<const Positional> positionals, FlagRows rows,
+                                 const ConfigRules& rules) {
   const Json::Object config = read_config(path);
   const bool another = std::any_of(config.begin(), config.end(),
                                    [&](const auto& pair) { return pair.first == "command" && text_of_json(pair.second) != rules.command; });
@@ -232,7 +156,7 @@ void Arguments::read_config_file(const std::string& path, std::span<const Positi
       if (!files.adapter.empty()) values_.emplace(adapter_flags.adapter.name, Value{&adapter_flags.adapter, files.adapter, true});
     }
   }
-  for (const auto& [key, value] : with_placement(config, path, rows)) {
+  for (const auto& [key, value] : with_placement(config, concat(path, ", "), rows, see_help)) {
     if (key == "command" || key == run_folder_key || (trained && (key == model_file.name || key == adapter_flags.adapter.name))) continue;
     if (std::ranges::find(positionals, key, &Positional::name) != positionals.end()) {
       positionals_.emplace(key, paths.found(text_of_json(value)));
@@ -242,8 +166,8 @@ void Arguments::read_config_file(const std::string& path, std::span<const Positi
     if (!row && std::ranges::find(rules.elsewhere, key) != rules.elsewhere.end()) continue;
     if (!row) unknown(concat("key in ", path), key, rows, "");
     if (another && !serves_other_commands(row->traits.scope)) continue;
-    const std::string text = text_of_json(value);
-    values_.emplace(row->name, Value{row, row->is_switch() ? switch_text(text, *row) : row->traits.paths ? paths.found(text) : text, true});
+    const std::string text = option_text(*row, value);
+    values_.emplace(row->name, Value{row, row->traits.paths ? paths.found(text) : text, true});
   }
   if (paths.moved()) notes_.push_back(concat(path, ": its relative paths are taken from ", folder, ", where that run was started"));
 }
@@ -265,43 +189,11 @@ std::string Arguments::config_file() const {
   return std::filesystem::exists(left) ? left.string() : "";
 }
 
-bool Arguments::given(const FlagRow& flag) const {
-  const auto found = values_.find(flag.name);
-  return found != values_.end() && found->second.given;
-}
-
-std::vector<const FlagRow*> Arguments::given() const {
-  std::vector<const FlagRow*> rows;
-  for (const auto& [name, value] : values_)
-    if (value.given) rows.push_back(value.row);
-  return rows;
-}
-
-std::string Arguments::text(const FlagRow& flag) const {
-  const auto found = values_.find(flag.name);
-  if (found == values_.end()) return std::string(flag.absent);
-  return found->second.meaning.empty() ? found->second.text : found->second.meaning;
-}
-
-void Arguments::mean(const FlagRow& flag, std::string text, std::string why) {
-  Value& value = values_.emplace(flag.name, Value{&flag, std::string(flag.absent)}).first->second;
-  value.meaning = std::move(text);
-  value.why = std::move(why);
-}
-
-std::string Arguments::why(const FlagRow& flag) const {
-  const auto found = values_.find(flag.name);
-  return found == values_.end() ? "" : found->second.why;
-}
-
 const std::string& Arguments::operator[](Positional positional) const {
   const auto found = positionals_.find(positional.name);
   if (found == positionals_.end()) fail(ExitCode::usage, "missing argument ", positional.name, ", see --help");
   return found->second;
 }
-
-void Arguments::set(const FlagRow& flag, std::string text) { values_[flag.name] = {&flag, std::move(text), true}; }
-void Arguments::choose(const FlagRow& flag, std::string text) { values_[flag.name] = {&flag, std::move(text), false, true}; }
 
 void Arguments::require(const FlagRow& flag) const {
   if (text(flag).empty()) fail(ExitCode::usage, flag.flag(), " is missing, see --help");
@@ -310,8 +202,8 @@ void Arguments::require(const FlagRow& flag) const {
 Json Arguments::resolved(bool (*wanted)(FlagScope)) const {
   Json::Object object;
   for (const auto& [name, value] : positionals_) object.emplace_back(name, as_text(value));
-  for (const auto& [name, value] : values_)
-    if (wanted(value.row->traits.scope) && !value.text.empty() && !value.chosen) object.emplace_back(name, json_of_text(value.text));
+  const Json values = OptionValues::resolved(wanted);
+  object.insert(object.end(), values.object().begin(), values.object().end());
   return object;
 }
 

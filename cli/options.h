@@ -1,4 +1,4 @@
-// What a command was called with. Its rows (cli/flag.h) say what there is, and one parser reads them all. A value comes from the
+// What a command was called with. Its rows (options/flag.h) say what there is, and one parser reads them all. A value comes from the
 // flag, else from the environment (TANDEM_BATCH_SIZE for --batch-size), else from --config's file (with --resume: from the
 // configuration that the run left in its folder), else from the row.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/flag.h"
+#include "options/values.h"
 
 namespace tandem {
 
@@ -28,32 +28,20 @@ struct ConfigRules {
 
 using Environment = std::function<const char*(const std::string&)>;
 
-class Arguments {
+class Arguments : public OptionValues {
  public:
   // `given`: what follows the command's name; `positionals`: those that are not options, the last with "..." where any number
   // may follow. Fails (usage) on unknown options and keys, naming the nearest.
   static Arguments parse(std::span<const std::string> given, std::span<const Positional> positionals, std::span<const FlagRow* const> rows,
                          const Environment& environment, const ConfigRules& rules = {});
 
-  // The value; of an option that the command does not have, its default. Fails (usage) where the text is none.
-  template <class T>
-  T operator[](const Flag<T>& flag) const {
-    return flag.read(flag, text(flag));
-  }
+  using OptionValues::operator[];
   // Fails (usage) where it is missing.
   const std::string& operator[](Positional positional) const;
   bool has(Positional positional) const { return positionals_.find(positional.name) != positionals_.end(); }
   const std::vector<std::string>& rest() const { return rest_; }  // what "..." stands for
 
-  bool given(const FlagRow& flag) const;         // by flag, environment or file
-  std::vector<const FlagRow*> given() const;     // all that are
-  std::string text(const FlagRow& flag) const;   // as it was given, or the default
   void require(const FlagRow& flag) const;       // fails (usage) where it is empty
-  void set(const FlagRow& flag, std::string text);     // as if given so
-  void choose(const FlagRow& flag, std::string text);  // what the program chose: resolved() leaves it out
-  // What the option's text, or its absence, stands for here, and why: values are read of it, resolved() keeps what was said.
-  void mean(const FlagRow& flag, std::string text, std::string why);
-  std::string why(const FlagRow& flag) const;  // of what was meant; empty: it says all itself
 
   // What reading assumed: a sentence each, for the user.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -63,16 +51,9 @@ class Arguments {
   Json resolved(bool (*wanted)(FlagScope) = is_kept) const;
 
  private:
-  struct Value {
-    const FlagRow* row;
-    std::string text;
-    bool given = false, chosen = false;
-    std::string meaning = "", why = "";
-  };
   std::string config_file() const;  // empty: none
   void read_config_file(const std::string& path, std::span<const Positional> positionals, std::span<const FlagRow* const> rows,
                         const ConfigRules& rules);
-  std::map<std::string_view, Value> values_;  // by the rows' names, which outlive this
   std::map<std::string, std::string, std::less<>> positionals_;
   std::vector<std::string> rest_;
   std::string trained_;

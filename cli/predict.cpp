@@ -5,15 +5,15 @@
 #include <span>
 
 #include "base/file.h"
-#include "cli/data_flags.h"
-#include "cli/device_flags.h"
-#include "cli/image_options.h"
+#include "cli/bad_samples.h"
 #include "cli/inference.h"
-#include "cli/predict_flags.h"
 #include "cli/predictions.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
-#include "cli/weight_flags.h"
+#include "options/data_flags.h"
+#include "options/device_flags.h"
+#include "options/predict_flags.h"
+#include "options/weight_flags.h"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 // Options of several processes that run one plan together.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

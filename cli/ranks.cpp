@@ -5,10 +5,10 @@
 #include "base/file_descriptor.h"
 #include "base/spec.h"
 #include "cli/chosen_devices.h"
-#include "cli/device_flags.h"
 #include "cli/mpi_ranks.h"
 #include "cli/rank_flags.h"
-#include "cli/train_flags.h"
+#include "options/device_flags.h"
+#include "options/train_flags.h"
 
 namespace tandem {
 namespace {

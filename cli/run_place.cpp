@@ -5,7 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/ranks.h"
-#include "cli/train_flags.h"
+#include "options/train_flags.h"
 
 namespace tandem {
 namespace {

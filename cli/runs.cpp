@@ -9,9 +9,9 @@
 
 #include "base/file.h"
 #include "cli/command.h"
-#include "cli/data_flags.h"
 #include "cli/table.h"
-#include "cli/train_flags.h"
+#include "options/data_flags.h"
+#include "options/train_flags.h"
 #include "trainer/records/run_record.h"
 
 namespace tandem {

@@ -2,12 +2,13 @@
 
 #include "base/spec.h"
 #include "cli/command.h"
-#include "cli/device_flags.h"
-#include "cli/model_options.h"
-#include "cli/tune_options.h"
-#include "cli/weight_flags.h"
 #include "importer/build/report.h"
+#include "options/device_flags.h"
+#include "options/model_options.h"
+#include "options/tune_options.h"
+#include "options/weight_flags.h"
 #include "trainer/template/input_options.h"
+#include "trainer/template/summary_json.h"
 
 namespace tandem {
 namespace {
@@ -39,39 +40,7 @@ int run(const Invocation& call) {
     call.write(a[summary_flags.weights] ? text_of_tensors(s) : text_of(s));
     return 0;
   }
-  Json::Array rows;
-  for (const SummaryRow& r : s.rows)
-    rows.push_back(Json::Object{{"node", r.node},
-                                {"op", r.op},
-                                {"output", r.output ? Json(to_string(*r.output)) : Json()},
-                                {"parameters", r.parameters},
-                                {"flops", r.flops}});
-  Json::Array tensors, warnings, problems;
-  for (const SummaryTensor& t : s.tensors)
-    tensors.push_back(Json::Object{{"name", t.tensor.name},
-                                   {"type", to_string(t.tensor.type)},
-                                   {"values", t.tensor.type.shape.elements()},
-                                   {"is", std::string(name_of(t.tensor.holding))},
-                                   {"frozen", t.frozen},
-                                   {"certain", t.tensor.certain},
-                                   {"reason", t.tensor.reason}});
-  for (const std::string& warning : s.warnings) warnings.push_back(warning);
-  for (const Problem& problem : s.problems) problems.push_back(to_string(problem));
-  call.print(Json::Object{{"model", s.model},
-                          {"opset", model.file().opset()},
-                          {"ir_version", model.file().ir_version()},
-                          {"producer", model.file().producer()},
-                          {"parameters", s.parameters},
-                          {"trainable", s.trainable},
-                          {"frozen", s.frozen},
-                          {"adapters", s.adapters},
-                          {"in_adapters", s.in_adapters},
-                          {"bytes", s.bytes},
-                          {"flops", s.flops},
-                          {"nodes", std::move(rows)},
-                          {"weights", std::move(tensors)},
-                          {"warnings", std::move(warnings)},
-                          {"problems", std::move(problems)}});
+  call.print(json_of(s, model.file()));
   return 0;
 }
 

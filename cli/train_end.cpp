@@ -6,12 +6,12 @@
 #include <csignal>
 
 #include "base/atomic_file.h"
-#include "cli/optimizer_flags.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/train_events.h"
-#include "cli/train_flags.h"
 #include "cli/train_outputs.h"
+#include "options/optimizer_flags.h"
+#include "options/train_flags.h"
 #include "trainer/checkpoint.h"
 
 namespace tandem {

@@ -1,14 +1,12 @@
 #include "cli/train_job.h"
 
 #include "base/printable.h"
-#include "cli/data_flags.h"
-#include "cli/loss_flags.h"
-#include "cli/model_options.h"
-#include "cli/optimizer_options.h"
 #include "cli/ranks.h"
-#include "cli/record_options.h"
-#include "cli/train_flags.h"
-#include "cli/tune_options.h"
+#include "cli/run_options.h"
+#include "options/data_flags.h"
+#include "options/loss_flags.h"
+#include "options/optimizer_flags.h"
+#include "options/train_flags.h"
 
 namespace tandem {
 namespace {
@@ -17,34 +15,6 @@ void drop_from_config(FitOptions& fit, const FlagRow& option) {
   Json::Object config = fit.config.object();
   std::erase_if(config, [&](const auto& entry) { return entry.first == option.name; });
   fit.config = std::move(config);
-}
-
-void read_fit_options(const Arguments& a, FitOptions& o) {
-  o.steps = a[train_flags.steps];
-  o.epochs = a.given(train_flags.steps) && !a.given(train_flags.epochs) ? 0 : a[train_flags.epochs];
-  read_rate_options(a, o);
-  parse_augment(o.preprocess, a[train_flags.augment]);
-  o.shuffle = a[train_flags.shuffle];
-  o.eval_batch = a[train_flags.eval_batch_size];
-  o.run_dir = a[record_flags.run_dir];
-  o.run_dir_held = true;
-  o.resume = a[record_flags.resume];
-  read_record_options(o, a);
-  o.check_replicas = a[train_flags.check_replicas];
-}
-
-RunOptions train_options(const Invocation& call, const Model& model, World* world) {
-  const Arguments& a = call.arguments;
-  RunOptions run = run_options(call, Purpose::train, world);
-  ModelOptions& o = run.model;
-  o.init = a[train_flags.init];
-  o.seed = static_cast<std::uint64_t>(a[train_flags.seed]);
-  if (const std::filesystem::path folder = a[record_flags.run_dir]; !folder.empty()) o.plans = folder / "plans";
-  o.resume = a[record_flags.resume];
-  read_train_only(a, model, o.plan.trained.freeze, o.plan.trained.unfreeze);
-  read_fit_options(a, run.fit);
-  run.validation_split = a[train_flags.validation_split];
-  return run;
 }
 
 // What the file or the data decided stands there as it was decided; what the file's own step decided is asked of it again where the
@@ -68,7 +38,7 @@ void write_config(const Arguments& a, Prepared& run) {
 }  // namespace
 
 Prepared prepare_training(const Invocation& call, const Model& model, const BackendSet& backends, World* world) {
-  RunOptions asked = train_options(call, model, world);
+  RunOptions asked = training_options(call, model, world);
   const bool dry = call.arguments[output_flags.dry_run];
   backends.check(dry ? asked.model.plan.devices : own_devices(asked.model.plan.devices, world), !dry);
   Prepared run = prepare(model, std::move(asked), backends.all());

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/space.h"
 #include "cli/run_place.h"
-#include "cli/train_flags.h"
+#include "options/train_flags.h"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 # All objects of the component libraries, also those that are compiled several times for several instruction sets.
 set(objects)
-foreach(part base graph data ranks kernels importer onnx_proto plan plan_proto planner runtime cpu trainer api)
+foreach(part base graph data ranks kernels importer onnx_proto plan plan_proto planner runtime cpu trainer options api)
   get_target_property(sources tandem_${part} SOURCES)
   list(FILTER sources INCLUDE REGEX "^\\$<TARGET_OBJECTS:")
   list(APPEND objects $<TARGET_OBJECTS:tandem_${part}> ${sources})

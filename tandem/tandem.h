@@ -1,11 +1,12 @@
-// All of the C++ API: models (trainer/model.h says what can be done with them, trainer/prepare.h what prepares a run), data, devices,
-// plans, and the backends of this machine.
+// All of the C++ API: models (trainer/model.h says what can be done with them, trainer/prepare.h what prepares a run), options, data,
+// devices, plans, and the backends of this machine.
 //
 //   #include <tandem/tandem.h>
 #pragma once
 #include "base/error.h"
 #include "data/dataset.h"
 #include "kernels/cpu/backend.h"
+#include "options/options.h"
 #include "planner/plan/plan_file.h"
 #include "trainer/devices.h"
 #include "trainer/model.h"

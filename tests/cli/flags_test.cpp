@@ -105,7 +105,7 @@ TEST(Flags, EveryOptionThatALibrarysMessageNamesHasOne) {
   const std::regex literal("\"((\\\\.|[^\"\\\\\n])*)\""), spelled("(^|[ (])(--[a-z]|option [a-z_]+)"),
       option("[^a-z_]option\\(\"([a-z_]+)\"\\)");
   int named = 0;
-  for (const char* folder : {"graph", "importer", "kernels", "planner", "ranks", "runtime", "trainer"})
+  for (const char* folder : {"graph", "importer", "kernels", "planner", "ranks", "runtime", "trainer", "options"})
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(TANDEM_SOURCE_DIR) / folder)) {
       // CUDA's compiler has flags of its own
       if (entry.path().extension() != ".cpp" || entry.path().filename() == "compiler.cpp") continue;

@@ -1,4 +1,4 @@
-#include "cli/model_options.h"
+#include "options/model_options.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,22 +7,23 @@
 #include "base/cache_folder.h"
 #include "base/file.h"
 #include "base/spec.h"
-#include "cli/data_flags.h"
-#include "cli/device_flags.h"
-#include "cli/image_options.h"
-#include "cli/loss_flags.h"
-#include "cli/loss_options.h"
-#include "cli/optimizer_options.h"
-#include "cli/rank_flags.h"
-#include "cli/tune_options.h"
-#include "cli/weight_flags.h"
+#include "options/data_flags.h"
+#include "options/device_flags.h"
+#include "options/image_options.h"
+#include "options/loss_flags.h"
+#include "options/loss_options.h"
+#include "options/optimizer_options.h"
+#include "options/record_options.h"
+#include "options/train_flags.h"
+#include "options/tune_options.h"
+#include "options/weight_flags.h"
 #include "trainer/template/input_options.h"
 
 namespace tandem {
 namespace {
 
 // A path for the measured kernel times, or empty where none can be kept.
-std::string tuning_cache(const Arguments& a) {
+std::string tuning_cache(const OptionValues& a) {
   if (!a[timing_flags.autotune]) return "";
   if (const std::string asked = a[device_flags.tuning_cache]; !asked.empty()) {
     check_writable_file(asked);
@@ -41,29 +42,31 @@ std::string usages_of_data(const FlagRow&) {
   for (const DataSource& source : data_sources()) usages += concat(usages.empty() ? "" : ", ", source.usage);
   return usages;
 }
-std::map<std::string, int> read_axes(const FlagRow& row, const std::string& text) { return parse_axes(split(text, ','), row.flag()); }
+std::map<std::string, int> read_axes(const FlagRow& row, const std::string& text) { return parse_axes(split(text, ','), row.told()); }
 std::map<std::string, Tensor> read_constants(const FlagRow& row, const std::string& text) {
-  return parse_constants(split(text, ','), row.flag());
+  return parse_constants(split(text, ','), row.told());
 }
 std::vector<std::pair<std::string, std::string>> read_pairs(const FlagRow& row, const std::string& text) {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string& pair : split(text, ',')) {
     const std::size_t equals = pair.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == pair.size())
-      fail(ExitCode::usage, row.flag(), ' ', pair, ": expected A=B");
+      fail(ExitCode::usage, row.told(), ' ', pair, ": expected A=B");
     pairs.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
   return pairs;
 }
 
-void read_dims(const Arguments& a, std::map<std::string, std::int64_t>& dims, std::map<std::string, std::vector<std::int64_t>>& buckets) {
+void read_dims(const OptionValues& a, std::map<std::string, std::int64_t>& dims,
+               std::map<std::string, std::vector<std::int64_t>>& buckets) {
   for (const std::string& dim : a[device_flags.dim]) {
     const std::size_t equals = dim.rfind('=');
-    if (equals == std::string::npos) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
+    const auto wrong = [&] { fail(ExitCode::usage, device_flags.dim.told(), ' ', dim, ": expected NAME=SIZE"); };
+    if (equals == std::string::npos) wrong();
     const std::string name = dim.substr(0, equals), text = dim.substr(equals + 1);
     std::vector<std::int64_t> sizes;
-    for (const std::string& size : split(text, '|')) sizes.push_back(parse_integer(size, concat("--dim ", name)));
-    if (sizes.empty()) fail(ExitCode::usage, "--dim ", dim, ": expected NAME=SIZE");
+    for (const std::string& size : split(text, '|')) sizes.push_back(parse_integer(size, concat(device_flags.dim.told(), ' ', name)));
+    if (sizes.empty()) wrong();
     if (sizes.size() > 1)
       buckets[name] = std::move(sizes);
     else
@@ -71,7 +74,7 @@ void read_dims(const Arguments& a, std::map<std::string, std::int64_t>& dims, st
   }
 }
 
-WeightOptions weight_options(const Arguments& a) {
+WeightOptions weight_options(const OptionValues& a) {
   WeightOptions o{.trainable = a[weight_flags.trainable],
                   .constant = a[weight_flags.constant],
                   .untie = a[weight_flags.untie],
@@ -87,25 +90,21 @@ WeightOptions weight_options(const Arguments& a) {
 namespace {
 
 // Batches that make one step are one batch, each in a micro-batch of its own or in several.
-void read_batch(const Arguments& a, bool trains, CompileOptions& plan) {
+void read_batch(const OptionValues& a, bool trains, CompileOptions& plan) {
   plan.batch = a[device_flags.batch_size];
   std::int64_t& parts = plan.parallel.micro_batches = a[device_flags.micro_batches];
   const std::int64_t batches = trains ? a[optimizer_flags.accumulate] : 1;
   if (parts > 1 && parts % batches != 0)
-    fail(ExitCode::usage, "--micro-batches ", parts, " are those of a step, and --accumulate ", batches,
-         " makes it of as many batches: expected a multiple of ", batches);
+    fail(ExitCode::usage, device_flags.micro_batches.told(), ' ', parts, " are those of a step, and ", optimizer_flags.accumulate.told(),
+         ' ', batches, " makes it of as many batches: expected a multiple of ", batches);
   parts = std::max(parts, batches);
   if (plan.batch > std::numeric_limits<std::int64_t>::max() / batches)
-    fail(ExitCode::usage, "--batch-size ", plan.batch, ": ", batches, " batches of that size (--accumulate) are beyond 64 bits");
+    fail(ExitCode::usage, device_flags.batch_size.told(), ' ', plan.batch, ": ", batches, " batches of that size (",
+         optimizer_flags.accumulate.told(), ") are beyond 64 bits");
   plan.batch *= batches;
 }
 
-// That share the devices; of a dry run those that there will be.
-int ranks_of(const Arguments& a, const World* world) {
-  return world ? world->ranks() : static_cast<int>(a[rank_flags.processes].value_or(1));
-}
-
-ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
+ModelOptions model_options(const OptionValues& a, bool trains, int ranks) {
   ModelOptions o;
   o.plan.precision = a[device_flags.precision];
   o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
@@ -134,9 +133,10 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   o.plan.tuning.autotune = a[timing_flags.autotune];
   o.plan.tuning.cache = tuning_cache(a);
   o.plan.tuning.retune = a[device_flags.retune];
-  if (o.plan.tuning.retune && !o.plan.tuning.autotune) fail(ExitCode::usage, "--retune needs --autotune");
+  if (o.plan.tuning.retune && !o.plan.tuning.autotune)
+    fail(ExitCode::usage, device_flags.retune.told(), " needs ", timing_flags.autotune.told());
   if (o.plan.tuning.retune && o.plan.kernel.deterministic)
-    fail(ExitCode::usage, "--retune: --deterministic chooses kernels without timing them");
+    fail(ExitCode::usage, device_flags.retune.told(), ": ", device_flags.deterministic.told(), " chooses kernels without timing them");
   o.plan.passes.without = a[device_flags.without_pass];
   read_loss(a, o);
   if (trains) {
@@ -153,15 +153,25 @@ ModelOptions model_options(const Arguments& a, bool trains, int ranks) {
   return o;
 }
 
+void read_fit_options(const OptionValues& a, FitOptions& o) {
+  o.steps = a[train_flags.steps];
+  o.epochs = a.given(train_flags.steps) && !a.given(train_flags.epochs) ? 0 : a[train_flags.epochs];
+  read_rate_options(a, o);
+  parse_augment(o.preprocess, a[train_flags.augment]);
+  o.shuffle = a[train_flags.shuffle];
+  o.eval_batch = a[train_flags.eval_batch_size];
+  o.run_dir = a[record_flags.run_dir];
+  o.resume = a[record_flags.resume];
+  read_record_options(o, a);
+  o.check_replicas = a[train_flags.check_replicas];
+}
+
 }  // namespace
 
-RunOptions run_options(const Invocation& call, Purpose purpose, World* world) {
-  const Arguments& a = call.arguments;
+RunOptions run_options(const OptionValues& a, Purpose purpose, int ranks) {
   RunOptions o;
   o.purpose = purpose;
-  o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan, ranks_of(a, world));
-  if (a[device_flags.log_placement]) o.model.plan.passes.on_placement = [&call](const std::string& line) { call.note(line); };
-  o.model.world = world;
+  o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan, ranks);
   read_image_options(a, o.fit.preprocess);
   o.fit.metrics = metrics_of(a);
   o.data = a[data_flags.data];
@@ -171,10 +181,21 @@ RunOptions run_options(const Invocation& call, Purpose purpose, World* world) {
   for (const FlagRow* row : a.given()) o.chosen.insert(row->field());
   for (const FlagRow* row : {static_cast<const FlagRow*>(&data_flags.normalize), static_cast<const FlagRow*>(&data_flags.resize)})
     if (a.text(*row).empty()) o.chosen.erase(row->field());
-  o.adjust_own_optimizer = [&a](OptimizerOptions& optimizer) { optimizer = optimizer_options(a, optimizer); };
-  o.on_note = [&call](const std::string& text) { call.say("note: " + text); };
-  o.on_warning = [&call](const std::string& text) { call.warn(text); };
+  o.adjust_own_optimizer = [a](OptimizerOptions& optimizer) { optimizer = optimizer_options(a, optimizer); };
   return o;
+}
+
+RunOptions training_options(const OptionValues& a, const Model& model, Purpose purpose, int ranks) {
+  RunOptions run = run_options(a, purpose, ranks);
+  ModelOptions& o = run.model;
+  o.init = a[train_flags.init];
+  o.seed = static_cast<std::uint64_t>(a[train_flags.seed]);
+  if (const std::filesystem::path folder = a[record_flags.run_dir]; !folder.empty()) o.plans = folder / "plans";
+  o.resume = a[record_flags.resume];
+  read_train_only(a, model, o.plan.trained.freeze, o.plan.trained.unfreeze);
+  read_fit_options(a, run.fit);
+  run.validation_split = a[train_flags.validation_split];
+  return run;
 }
 
 }  // namespace tandem

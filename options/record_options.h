@@ -1,10 +1,10 @@
 // What a run records, as options of the API.
 #pragma once
-#include "cli/options.h"
+#include "options/values.h"
 #include "trainer/model.h"
 
 namespace tandem {
 
-void read_record_options(FitOptions& options, const Arguments& arguments);
+void read_record_options(FitOptions& options, const OptionValues& values);
 
 }  // namespace tandem

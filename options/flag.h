@@ -1,4 +1,4 @@
-// One option of the command line is one row: its name, placeholder, default and help, how its text becomes a value, and whom it
+// One option is one row: its name, placeholder, default and help, how its text becomes a value, and whom it
 // concerns. A row is an object of its value's type, a member of its group, and the key by which the value is read:
 //
 //   struct DeviceFlags : FlagGroup {
@@ -9,7 +9,8 @@
 //   ...
 //   options.batch = arguments[device_flags.batch_size];
 //
-// The parser, the help, the completion, the environment, config.json and the library's messages all read these rows.
+// The command line, its help and completion, the environment, config.json, Options (options/options.h) and the library's messages all
+// read these rows.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -45,26 +46,40 @@ struct FlagTraits {
   FlagScope scope = FlagScope::run;
   std::string_view field = "";                      // of the API that it sets, where that is not its name with _ for -
   bool paths = false;                               // its text may hold paths
+  char separator = ',';                             // of its parts, where a list or an object stands for its text
   std::string (*names)(const FlagRow&) = nullptr;   // what stands for {} in the help
 };
 
 struct FlagRow {
+  using Check = void (*)(const FlagRow& row, const std::string& text);
   constexpr FlagRow(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text,
-                    const FlagTraits& traits);
+                    std::string_view type, Check check, const FlagTraits& traits);
   FlagRow(const FlagRow&) = delete;
 
   std::string_view name;
   std::string_view value;   // placeholder; empty: a switch, --name and --no-name
   std::string_view absent;  // default; of a switch "on" or "off"
   std::string_view text;    // of the help
+  std::string_view type;    // of the value: switch, integer, number, text, list
+  Check check;              // fails (usage) where the text is no value
   FlagTraits traits;
 
   bool is_switch() const { return value.empty(); }
   bool is_on_by_default() const { return is_switch() && absent == "on"; }
   std::string help() const;
   std::string flag() const;      // --name
+  std::string told() const;      // in messages: --name, or "option name" while a KeysInMessages lives
   std::string field() const;     // as option() names it
   std::string variable() const;  // of the environment: TANDEM_NAME
+};
+
+// While it lives this thread's messages name options as keys ("option batch_size"), for whoever calls the library, and not as flags.
+class KeysInMessages {
+ public:
+  KeysInMessages();
+  ~KeysInMessages();
+  KeysInMessages(const KeysInMessages&) = delete;
+  KeysInMessages& operator=(const KeysInMessages&) = delete;
 };
 
 // Rows of one theme, in the help's order. Without a title they stand under that of the group before.
@@ -84,8 +99,8 @@ class FlagGroup {
 };
 
 constexpr FlagRow::FlagRow(FlagGroup& group, std::string_view n, std::string_view v, std::string_view a, std::string_view t,
-                           const FlagTraits& more)
-    : name(n), value(v), absent(a), text(t), traits(more) {
+                           std::string_view kind, Check how, const FlagTraits& more)
+    : name(n), value(v), absent(a), text(t), type(kind), check(how), traits(more) {
   group.rows_[group.count_++] = this;
 }
 
@@ -100,7 +115,7 @@ T read_flag(const FlagRow& row, const std::string& text) {
   if constexpr (std::is_same_v<T, bool>)
     return text == "on";
   else if constexpr (std::is_same_v<T, double>)
-    return parse_number(text, row.flag());
+    return parse_number(text, row.told());
   else if constexpr (std::is_same_v<T, std::int64_t>)
     return read_whole(row, text, 0, std::numeric_limits<std::int64_t>::max());
   else if constexpr (std::is_same_v<T, std::string>)
@@ -141,11 +156,31 @@ auto one_of(const FlagRow& row, const std::string& text) {
 }
 
 template <class T>
+constexpr std::string_view type_word() {
+  if constexpr (std::is_same_v<T, bool>)
+    return "switch";
+  else if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::optional<std::int64_t>>)
+    return "integer";
+  else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>)
+    return "number";
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return "list";
+  else
+    return "text";
+}
+
+template <class T>
 struct Flag : FlagRow {
   using Read = T (*)(const FlagRow&, const std::string&);
   constexpr Flag(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text, Read how,
                  const FlagTraits& more = {})
-      : FlagRow(group, name, value, absent, text, more), read(how) {}
+      : FlagRow(group, name, value, absent, text, type_word<T>(),
+                [](const FlagRow& row, const std::string& given) {
+                  const auto& self = static_cast<const Flag&>(row);
+                  static_cast<void>(self.read(self, given));
+                },
+                more),
+        read(how) {}
   constexpr Flag(FlagGroup& group, std::string_view name, std::string_view value, std::string_view absent, std::string_view text,
                  const FlagTraits& more = {})
       : Flag(group, name, value, absent, text, read_flag<T>, more) {}

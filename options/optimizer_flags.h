@@ -1,6 +1,6 @@
 // Options of the optimizer, of what is done to gradients, of the learning rate and of averages.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 #include "planner/options.h"
 #include "trainer/model.h"
 #include "trainer/schedule.h"
@@ -50,7 +50,7 @@ struct OptimizerFlags : FlagGroup {
       {*this, "decoupled", &OptimizerOptions::decoupled, "{}: weight decay as AdamW's, not by way of the gradient"},
   };
   Switch decay_on_vectors{*this, "decay-on-vectors", on, "let biases, scales and shifts of normalizations decay, too: whatever has one axis", {.field = "decay_vectors"}};
-  Flag<std::string> group{*this, "group", "GROUPS", "", "parameters with numbers of their own, groups separated by ';', such as 'bias,*norm*: weight-decay=0; head*: lr=10x,from=2'", {.field = "groups"}};
+  Flag<std::string> group{*this, "group", "GROUPS", "", "parameters with numbers of their own, groups separated by ';', such as 'bias,*norm*: weight-decay=0; head*: lr=10x,from=2'", {.field = "groups", .separator = ';'}};
   Flag<double> clip_norm{*this, "clip-norm", "X", "0", "largest norm of all gradients together (0: any)"};
   Flag<double> clip_value{*this, "clip-value", "X", "0", "cut gradients to at most X in size (0: not)"};
   Flag<double> clip_parameter_norm{*this, "clip-parameter-norm", "X", "0", "largest norm of each parameter's gradient (0: any)"};

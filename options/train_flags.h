@@ -1,6 +1,6 @@
 // Options of `tandem train` alone: how long it trains, from which weights, what it writes and what it records.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

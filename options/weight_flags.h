@@ -2,7 +2,7 @@
 #pragma once
 #include <utility>
 
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // Options of what a model is trained for and measured by.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

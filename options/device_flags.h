@@ -3,10 +3,10 @@
 #include <map>
 
 #include "base/units.h"
-#include "cli/flag.h"
 #include "graph/tensor.h"
 #include "kernels/kernel.h"
 #include "kernels/precision.h"
+#include "options/flag.h"
 #include "planner/place/parallel.h"
 #include "planner/recompute/recompute.h"
 
@@ -27,7 +27,7 @@ inline std::optional<MemoryBudget> read_memory_budget(const FlagRow&, const std:
 
 inline std::vector<std::int64_t> read_sizes(const FlagRow& row, const std::string& text) {
   std::vector<std::int64_t> sizes;
-  for (const std::string& size : split(text, ',')) sizes.push_back(parse_bytes(size, row.flag()));
+  for (const std::string& size : split(text, ',')) sizes.push_back(parse_bytes(size, row.told()));
   return sizes;
 }
 
@@ -44,13 +44,13 @@ inline constexpr auto number_formats = [] {
 struct DeviceFlags : FlagGroup {
   constexpr DeviceFlags() : FlagGroup("devices, batch and kernels") {}
   Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas, or for a plan alone h100:0-7 and others of tandem devices --known; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
-  Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by their names or their modules' (with *, ? and [0-5]); the first rule that matches counts, what none names lies with its operands"};
+  Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by their names or their modules' (with *, ? and [0-5]); the first rule that matches counts, what none names lies with its operands", {.separator = ';'}};
   Flag<std::string> configuration{*this, "configuration", "NAME", "", "which of the file's device configurations (ONNX IR 11) says where nodes and weights lie; none: the file says nothing of it (default: the one for as many devices, where no other option says it)"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
   Flag<Parallelism> parallel{*this, "parallel", "FACTORS", "", "how devices share the work: data=2,tensor=4 are two replicas of four devices that share layers; pipeline=4 are four stages, each with a part of the model; one factor may be *; zero=1, 2 or 3 keeps the optimizer's states, and parameters, in parts (default data=*)", read_parallelism};
   Flag<std::int64_t> micro_batches{*this, "micro-batches", "N", "1", "equal parts of a training batch, one after another through a pipeline's stages or on one device; gradients add up", whole<1, 65536>};
   Flag<PipelineSchedule> schedule{*this, "schedule", "NAME", "1f1b", "the order in which a pipeline's stages do micro-batches: 1f1b, gpipe, interleaved=V (each stage has V parts of the model) or zb-h1", read_pipeline_schedule};
-  Flag<std::vector<std::string>> stage{*this, "stage", "NAMES;NAMES", "", "what each stage of a pipeline has: 'layer.[0-5].*;layer.[6-9].*;rest', names as those of --place, several of a stage separated by commas; rest: what no other names (default: cut by estimated times)", read_stages};
+  Flag<std::vector<std::string>> stage{*this, "stage", "NAMES;NAMES", "", "what each stage of a pipeline has: 'layer.[0-5].*;layer.[6-9].*;rest', names as those of --place, several of a stage separated by commas; rest: what no other names (default: cut by estimated times)", read_stages, {.separator = ';'}};
   Switch gather{*this, "gather", on, "let devices gather what a node cannot compute of the parts that they have; off: such a node is an error"};
   Switch log_placement{*this, "log-placement", off, "tell of each node where it works, how its result lies over the devices, and what moves for it, why", {.scope = FlagScope::call}};
   Flag<std::vector<std::int64_t>> device_memory{*this, "device-memory", "SIZE", "", "the most that a plan may put on a device, such as 512MiB: one for all, or one for each device, separated by commas (default: what there is)", read_sizes};

@@ -1,6 +1,6 @@
 // Options of `tandem predict` alone.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

@@ -1,6 +1,6 @@
 // Options of the data and of how it reaches the model.
 #pragma once
-#include "cli/flag.h"
+#include "options/flag.h"
 
 namespace tandem {
 

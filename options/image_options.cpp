@@ -1,11 +1,11 @@
-#include "cli/image_options.h"
+#include "options/image_options.h"
 
 #include <memory>
 #include <mutex>
 #include <set>
 
 #include "base/spec.h"
-#include "cli/data_flags.h"
+#include "options/data_flags.h"
 
 namespace tandem {
 namespace {
@@ -28,30 +28,26 @@ struct BadSamples {
 void read_bad_samples(const std::string& text, Preprocess& p) {
   if (text == "fail") return;
   const std::size_t equals = text.find('=');
-  if (text.substr(0, equals) != "skip") fail(ExitCode::usage, "--on-bad-sample '", text, "': expected fail, skip or skip=N");
-  p.bad_samples = equals == std::string::npos ? most_bad : parse_integer(text.substr(equals + 1), "--on-bad-sample: skip");
-  if (p.bad_samples < 1) fail(ExitCode::usage, "--on-bad-sample ", text, ": expected at least 1");
+  if (text.substr(0, equals) != "skip")
+    fail(ExitCode::usage, data_flags.on_bad_sample.told(), " '", text, "': expected fail, skip or skip=N");
+  p.bad_samples =
+      equals == std::string::npos ? most_bad : parse_integer(text.substr(equals + 1), concat(data_flags.on_bad_sample.told(), ": skip"));
+  if (p.bad_samples < 1) fail(ExitCode::usage, data_flags.on_bad_sample.told(), ' ', text, ": expected at least 1");
   p.on_bad_sample = BadSamples{};
 }
 
 }  // namespace
 
-void read_image_options(const Arguments& a, Preprocess& p) {
+void read_image_options(const OptionValues& a, Preprocess& p) {
   p.workers = a[data_flags.workers];
   read_bad_samples(a[data_flags.on_bad_sample], p);
   if (const std::string asked = a[data_flags.resize]; !asked.empty()) p.resizing = parse_resizing(asked);
   if (const std::string asked = a[data_flags.normalize]; !asked.empty()) parse_normalize(p, asked);
 }
 
-void tell_bad_samples(const Invocation& call, const Preprocess& p, std::string_view one, std::string_view several) {
-  constexpr std::size_t most = 5;
+std::vector<std::string> bad_samples_of(const Preprocess& p) {
   const BadSamples* bad = p.on_bad_sample.target<BadSamples>();
-  if (!bad || bad->found->why.empty()) return;
-  std::size_t reported = 0;
-  for (const std::string& why : bad->found->why)
-    if (reported++ < most) call.say("note: left out: " + why);
-  call.say(concat("note: ", reported, reported == 1 ? " sample" : " samples", " that cannot be decoded ", reported == 1 ? one : several,
-                  " (--on-bad-sample)"));
+  return bad ? std::vector<std::string>(bad->found->why.begin(), bad->found->why.end()) : std::vector<std::string>();
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "cli/flag.h"
+#include "options/flag.h"
 
 #include <algorithm>
 #include <cctype>
@@ -18,7 +18,12 @@ std::string alternatives(std::span<const std::string> words) {
   return list;
 }
 
+thread_local int keys_in_messages = 0;
+
 }  // namespace
+
+KeysInMessages::KeysInMessages() { ++keys_in_messages; }
+KeysInMessages::~KeysInMessages() { --keys_in_messages; }
 
 std::string FlagRow::help() const {
   const std::size_t at = text.find("{}");
@@ -26,6 +31,7 @@ std::string FlagRow::help() const {
                                                       : std::string(text);
 }
 std::string FlagRow::flag() const { return concat("--", name); }
+std::string FlagRow::told() const { return keys_in_messages > 0 ? concat("option ", replaced(std::string(name), '-', '_')) : flag(); }
 std::string FlagRow::field() const { return traits.field.empty() ? replaced(std::string(name), '-', '_') : std::string(traits.field); }
 std::string FlagRow::variable() const {
   std::string variable = concat("TANDEM_", replaced(std::string(name), '-', '_'));
@@ -34,17 +40,17 @@ std::string FlagRow::variable() const {
 }
 
 std::int64_t read_whole(const FlagRow& row, const std::string& text, std::int64_t least, std::int64_t most) {
-  const std::int64_t value = parse_integer(text, row.flag());
+  const std::int64_t value = parse_integer(text, row.told());
   if (value < least || value > most)
-    fail(ExitCode::usage, row.flag(), ' ', value, ": expected ",
+    fail(ExitCode::usage, row.told(), ' ', value, ": expected ",
          most == std::numeric_limits<std::int64_t>::max() ? concat("at least ", least) : concat(least, " to ", most));
   return value;
 }
 
 double read_number(const FlagRow& row, const std::string& text, double least, bool or_least) {
-  const double value = parse_number(text, row.flag());
+  const double value = parse_number(text, row.told());
   if (value < least || (value == least && !or_least))
-    fail(ExitCode::usage, row.flag(), ' ', text, ": expected ", or_least ? "at least " : "more than ", least);
+    fail(ExitCode::usage, row.told(), ' ', text, ": expected ", or_least ? "at least " : "more than ", least);
   return value;
 }
 
@@ -53,7 +59,7 @@ void refuse_word(const FlagRow& row, const std::string& text, std::span<const st
   for (const std::string_view word : words)
     if (!word.empty()) known.emplace_back(word);
   const std::string near = nearest(text, known);
-  fail(ExitCode::usage, row.flag(), " '", text, "': expected ", alternatives(known),
+  fail(ExitCode::usage, row.told(), " '", text, "': expected ", alternatives(known),
        near.empty() ? "" : concat(", did you mean '", near, "'?"));
 }
 
