@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/errors.h"
+
 namespace tandem {
 namespace {
 
@@ -26,6 +28,18 @@ std::string text_of_parts(std::initializer_list<TextPart> parts) {
   return text;
 }
 
-void fail_with_parts(ExitCode code, std::initializer_list<TextPart> parts) { throw Error(code, text_of_parts(parts)); }
+void fail_with_parts(ExitCode code, std::initializer_list<TextPart> parts) {
+  const std::string message = text_of_parts(parts);
+  switch (code) {
+    case ExitCode::usage: throw UsageError(message);
+    case ExitCode::model: throw ModelError(message);
+    case ExitCode::data: throw DataError(message);
+    case ExitCode::device: throw DeviceError(message);
+    case ExitCode::communication: throw CommunicationError(message);
+    case ExitCode::io: throw IoError(message);
+    case ExitCode::diverged: throw DivergedError(message);
+    default: throw Error(code, message);
+  }
+}
 
 }  // namespace tandem

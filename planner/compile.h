@@ -1,9 +1,9 @@
 // From a graph to a plan.
 #pragma once
-#include <exception>
 #include <span>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/backends.h"
 #include "planner/options.h"
 #include "planner/plan/plan.h"
@@ -12,8 +12,8 @@
 namespace tandem {
 
 // What compile() throws where CompileOptions::stop asked it to end: nothing was made.
-struct Stopped : std::exception {
-  const char* what() const noexcept override { return "stopped while planning"; }
+struct Stopped : Error {
+  Stopped() : Error(ExitCode::resumable, "stopped while planning") {}
 };
 
 // Bytes that are free now on each device of a process, -1 where it cannot tell; 0 for devices of other processes, which are

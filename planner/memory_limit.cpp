@@ -7,6 +7,7 @@
 
 #include "base/option.h"
 #include "planner/check_sizes.h"
+#include "planner/compile.h"
 
 namespace tandem {
 namespace {
@@ -108,6 +109,8 @@ std::string help_for(const CompileOptions& o, const Compile& compile) {
       text += concat("; with ", way.words, ": ", mebibytes(most), " for a batch of ", o.batch);
       if (!plan.recompute.empty()) text += concat(" (", plan.recompute, ")");
       told = told || way.more;
+    } catch (const Stopped&) {
+      throw;
     } catch (const Error&) {  // it is no way for this model
     }
   }

@@ -3,7 +3,7 @@
 //
 //   #include <tandem/tandem.h>
 #pragma once
-#include "base/error.h"
+#include "base/errors.h"
 #include "data/dataset.h"
 #include "kernels/cpu/backend.h"
 #include "options/options.h"

@@ -27,6 +27,9 @@ struct Callbacks {
   // rank, ends the run, which can be resumed. The metrics of a validation that was broken off stay empty until then. A step that was
   // begun by then (FitOptions::run_ahead) ends first.
   std::function<bool()> stop;
+  // The learning rate of a step, counted from 1, in place of the schedule's, `scheduled`; asked when the step is begun, which may be before
+  // on_step of the step before (FitOptions::run_ahead). All ranks give the same. fit fails (usage) where it is negative or not finite.
+  std::function<double(std::int64_t step, double scheduled)> learning_rate;
 };
 
 // Averages of the weights beside the weights; the model is compiled with OptimizerOptions::average. Epochs are measured with them.

@@ -79,6 +79,7 @@ void Model::gather_parameters() { compiled_->running().gather_parameters(); }
 std::vector<NamedTensor> Model::parameters() const {
   return compiled_->running().parameters();
 }
+Tensor Model::parameter(const std::string& name) const { return compiled_->running().parameter(name); }
 void Model::set_parameters(std::span<const NamedTensor> values) {
   Session& session = compiled_->running();
   compiled_->initial = false;

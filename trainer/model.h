@@ -106,6 +106,7 @@ class Model {
   void gather_parameters();
 
   std::vector<NamedTensor> parameters() const;
+  Tensor parameter(const std::string& name) const;  // fails (model) where there is none
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
   // by the names of a checkpoint: "momentum/WEIGHT"; of several ranks, rank 0's
   void set_optimizer_state(std::span<const NamedTensor> values);

@@ -18,6 +18,8 @@ History Fit::run() {
     History history = run_to_its_end();
     folder_.write_end(history.stopped ? "stopped" : "done");
     return history;
+  } catch (const Stopped&) {
+    throw;
   } catch (const Error& e) {
     if (begun_) folder_.write_end("failed", e.what());
     throw;

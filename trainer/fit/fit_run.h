@@ -70,6 +70,7 @@ class Fit {
   void report_step(const Stepped& step, bool first);
   bool end_step(const Stepped& step);
   std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for({.batch = batch.size, .bytes = bytes_, .bucket = batch.bucket}); }
+  double rate_of(std::int64_t step) const;  // from 0
   Begun begin(Loader& loader, std::int64_t step, bool counts);
   bool goes_on(const Begun& now, bool due) const;
   bool checkpoint_due(const Begun& now);

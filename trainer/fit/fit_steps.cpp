@@ -93,9 +93,18 @@ bool Fit::end_step(const Stepped& step) {
   return epoch_ends || run_ends;
 }
 
+double Fit::rate_of(std::int64_t step) const {
+  const double scheduled = steps_.rate(step, at_.plateau);
+  if (!o_.callbacks.learning_rate) return scheduled;
+  const double rate = o_.callbacks.learning_rate(step + 1, scheduled);
+  if (!(rate >= 0 && std::isfinite(rate)))
+    fail(ExitCode::usage, "learning rate ", rate, " of step ", step + 1, ", expected a finite number of at least 0");
+  return rate;
+}
+
 // Begins with the next batch, of step `step` (from 0). `counts`: the wait for it is one of the devices.
 Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
-  const double rate = steps_.rate(step, at_.plateau);
+  const double rate = rate_of(step);
   s_.step = step + 1;
   in_step_ = true;
   const auto asked = Clock::now();

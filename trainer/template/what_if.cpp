@@ -100,6 +100,8 @@ WhatIfRow row_of(const ModelTemplate& model, const ModelOptions& options, double
       }
     row.cost = price * row.devices / 3600 * 1e6 / row.samples_per_second;
     row.bounds = bounds_of(plan);
+  } catch (const Stopped&) {
+    throw;
   } catch (const Error& e) {
     row.problem = e.what();
   }
