@@ -10,23 +10,50 @@
 
 namespace tandem {
 
-Tensor::Tensor(TensorType type) : type_(std::move(type)) {
-  const std::size_t size = size_of(type_.dtype);
-  if (size == 0) fail("a tensor cannot hold ", name_of(type_.dtype), " elements");
-  const std::size_t bytes = static_cast<std::size_t>(type_.shape.elements()) * size;
-  storage_ = allocate(bytes, [&] { return std::make_shared<std::vector<std::byte>>(bytes); }, "a tensor ", type_);
+// The tensor's own values, or where another's lie.
+struct Tensor::Storage {
+  explicit Storage(std::size_t bytes) : own(bytes), values(own) {}
+  explicit Storage(std::span<const std::byte> others) : own(others.begin(), others.end()), values(own) {}  // a copy
+  Storage(std::span<const std::byte> others, std::shared_ptr<const void> kept) : values(others), owner(std::move(kept)), is_view(true) {}
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::vector<std::byte> own;
+  std::span<const std::byte> values;
+  std::shared_ptr<const void> owner;
+  bool is_view = false;
+};
+
+namespace {
+
+std::size_t bytes_of(const TensorType& type) {
+  const std::size_t size = size_of(type.dtype);
+  if (size == 0) fail("a tensor cannot hold ", name_of(type.dtype), " elements");
+  return static_cast<std::size_t>(type.shape.elements()) * size;
 }
 
-std::span<const std::byte> Tensor::bytes() const {
-  return storage_ ? std::span<const std::byte>(*storage_) : std::span<const std::byte>();
+}  // namespace
+
+Tensor::Tensor(TensorType type) : type_(std::move(type)) {
+  const std::size_t bytes = bytes_of(type_);
+  storage_ = allocate(bytes, [&] { return std::make_shared<Storage>(bytes); }, "a tensor ", type_);
 }
+
+Tensor Tensor::view(TensorType type, const std::byte* data, std::shared_ptr<const void> owner) {
+  Tensor t;
+  t.storage_ = std::make_shared<Storage>(std::span(data, bytes_of(type)), std::move(owner));
+  t.type_ = std::move(type);
+  return t;
+}
+
+std::span<const std::byte> Tensor::bytes() const { return storage_ ? storage_->values : std::span<const std::byte>(); }
 
 std::span<std::byte> Tensor::write() {
   if (!storage_) return {};
-  if (storage_.use_count() > 1)
+  if (storage_.use_count() > 1 || storage_->is_view)
     storage_ = allocate(
-        storage_->size(), [&] { return std::make_shared<std::vector<std::byte>>(*storage_); }, "a copy of a tensor ", type_);
-  return *storage_;
+        storage_->values.size(), [&] { return std::make_shared<Storage>(storage_->values); }, "a copy of a tensor ", type_);
+  return storage_->own;
 }
 
 bool Tensor::operator==(const Tensor& other) const {

@@ -1,4 +1,4 @@
-// A host tensor: row-major values with their type. Copies share the storage; write() makes it unique first.
+// A host tensor: row-major values with their type. Copies share the storage; write() makes it unique first. A view's are another's memory.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -15,6 +15,9 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(TensorType type);  // zeros; fails for types without a fixed element size
+  // Values where they lie, aligned to their element, which are not copied and do not change; `owner` keeps them, and may be null where
+  // something else does. Fails as above.
+  static Tensor view(TensorType type, const std::byte* data, std::shared_ptr<const void> owner = nullptr);
   template <class T>
   static Tensor of(Shape shape, std::span<const T> values);
   template <class T>
@@ -33,7 +36,7 @@ class Tensor {
   bool defined() const { return type_.dtype != DType::undefined; }
 
   std::span<const std::byte> bytes() const;
-  std::span<std::byte> write();
+  std::span<std::byte> write();  // of values of its own: those that others have, too, and a view's are copied first
   template <class T>
   std::span<const T> values() const;  // fails where T is not the element type
   template <class T>
@@ -48,7 +51,8 @@ class Tensor {
 
  private:
   TensorType type_;
-  std::shared_ptr<std::vector<std::byte>> storage_;
+  struct Storage;
+  std::shared_ptr<Storage> storage_;
 };
 
 template <class T>
