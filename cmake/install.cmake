@@ -14,7 +14,7 @@ add_library(tandem_shared SHARED ${objects})
 add_library(tandem::tandem ALIAS tandem_shared)
 set_target_properties(tandem_shared PROPERTIES
   OUTPUT_NAME tandem EXPORT_NAME tandem LINKER_LANGUAGE CXX
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # what 0.1 promises 0.2 may change
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
 target_compile_features(tandem_shared INTERFACE cxx_std_20)
 # Applications see all headers below tandem/, in the build tree as in the installed one: here each is copied with the includes of
