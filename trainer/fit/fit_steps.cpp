@@ -83,6 +83,7 @@ bool Fit::end_step(const Stepped& step) {
   stopped_ = stop_asked_ && !run_ends && !ahead_;
   if (epoch_ends || run_ends) {
     end_epoch(step.last.rate, epoch_ends);
+    stopped_ = stopped_ || (!run_ends && asked_to_stop());  // by who saw the epoch's report
   } else if (stopped_ || step.checkpoint_due) {
     check_weights(step.last.rate);
     check_same();

@@ -1,0 +1,42 @@
+// NumPy arrays as the library's data and tensors, and the library's tensors as NumPy arrays.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace tandem::python {
+
+namespace nb = nanobind;
+
+using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+// Samples where the caller's arrays hold them, along axis 0.
+class ArrayDataset final : public Dataset {
+ public:
+  // Fails (data) where it has another number of samples than the arrays before.
+  void add(const std::string& name, Role role, Array array);
+  void add_constant(const std::string& input, const Array& array);
+  std::string name() const override { return "arrays"; }
+  std::int64_t size() const override { return size_; }
+  std::span<const Field> fields() const override { return fields_; }
+  void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const override;
+  std::map<std::string, Tensor> constants() const override { return constants_; }
+
+ private:
+  std::vector<Field> fields_;
+  std::vector<Array> arrays_;
+  std::vector<std::size_t> bytes_;  // of a sample, by field
+  std::map<std::string, Tensor> constants_;
+  std::int64_t size_ = 0;
+};
+
+// A copy. Fails (data) where the library has no such element type.
+Tensor tensor_of(const Array& array);
+// No copy: the array keeps the tensor's storage.
+nb::object array_of(Tensor tensor);
+
+}  // namespace tandem::python
