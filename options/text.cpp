@@ -33,7 +33,7 @@ std::string switch_text(std::string_view text, const FlagRow& row) {
 std::string text_of_json(const Json& value) {
   const std::string dumped = value.dump();
   std::string text = dumped.starts_with('"') ? from_text(value.text()) : dumped;
-  if (text.find('\0') != std::string::npos) fail(ExitCode::usage, "JSON: '", text, "' holds a zero, which no path and no option may");
+  if (text.find('\0') != std::string::npos) fail(ExitCode::usage, "JSON: '", text, "' holds a zero, which paths and options may not");
   return text;
 }
 
