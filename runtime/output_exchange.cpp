@@ -80,7 +80,8 @@ void OutputExchange::run(std::span<std::byte* const> outputs) {
     std::byte* place = exchanged_.data();
     for (std::size_t rank = 0; rank < parts_.size(); ++rank)
       for (const HostPart& p : parts_[rank]) {
-        if (outputs[p.output]) copy(static_cast<int>(rank) == world_.rank(), outputs[p.output] + p.offset, place, static_cast<std::size_t>(p.bytes));
+        if (outputs[p.output])
+          copy(static_cast<int>(rank) == world_.rank(), outputs[p.output] + p.offset, place, static_cast<std::size_t>(p.bytes));
         place += p.bytes;
       }
   };

@@ -1,5 +1,5 @@
-// After a step every rank has what every device wrote to the host. A few ranks give it to each other over lines of their own, in one message
-// to each; two ranks, and more than can hold a line to each other, give it along the chain.
+// After a step every rank has what every device wrote to the host. A few ranks give it to each other over lines of their own, in one
+// message to each; two ranks, and more than can hold a line to each other, give it along the chain.
 #pragma once
 #include <memory>
 #include <span>
@@ -12,8 +12,8 @@ namespace tandem {
 
 class OutputExchange {
  public:
-  // Called by every rank alike, for the outputs of one plan. `devices`: of each rank. `own`: where those of this rank write. `bytes`: of each
-  // output. Fails (communication) as the World does.
+  // Called by every rank alike, for the outputs of one plan. `devices`: of each rank. `own`: where those of this rank write. `bytes`: of
+  // each output. Fails (communication) as the World does.
   OutputExchange(World& world, int devices, std::vector<Program::HostPart> own, std::vector<std::int64_t> bytes);
   // `outputs` hold what this rank's devices wrote, and all of it afterwards; null ones are not wanted. Fails as above.
   void run(std::span<std::byte* const> outputs);
