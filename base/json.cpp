@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/library_versions.h"
 #include "base/printable.h"
 
 namespace tandem {
@@ -149,6 +150,10 @@ const Json& Json::at(std::string_view key) const {
 
 std::string Json::dump(int indent) const {
   return printable_json(ToLibrary()(*this).dump(indent));
+}
+
+LibraryVersion json_library() {
+  return {"nlohmann/json", concat(NLOHMANN_JSON_VERSION_MAJOR, '.', NLOHMANN_JSON_VERSION_MINOR, '.', NLOHMANN_JSON_VERSION_PATCH)};
 }
 
 Json Json::parse(std::string_view text) {

@@ -15,8 +15,6 @@
 #include "cli/interrupt.h"
 #include "cli/ranks.h"
 #include "cli/table.h"
-#include "data/data_file.h"
-#include "data/image.h"
 
 namespace tandem {
 namespace {
@@ -31,18 +29,15 @@ ConfigRules config_rules(const Command& command) {
 }
 
 int dispatch(std::span<const std::string> arguments, Streams& streams, const Environment& environment) {
-  const std::string name = arguments.empty() ? "help" : arguments[0];
-  if (name == "version" || name == "--version") {
-    streams.out << "tandem " << TANDEM_VERSION << "\nreads images: " << image_formats() << "\nunpacks: " << compressions() << '\n';
-    return 0;
-  }
+  std::string name = arguments.empty() ? "help" : arguments[0];
+  if (name == "--version") name = "version";
   const bool asks_help = name == "help" || name == "--help" || name == "-h";
   if (asks_help && arguments.size() < 2) {
     (arguments.empty() ? streams.err : streams.out) << overview(std::min<std::size_t>(100, output_columns(streams, environment)));
     return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
   }
   const std::string wanted = asks_help ? arguments[1] : name;
-  std::vector<std::string> names{"help", "version"};
+  std::vector<std::string> names{"help"};
   for (const Command& command : commands()) {
     names.emplace_back(command.name);
     if (command.name != wanted) continue;
@@ -81,7 +76,8 @@ std::string shown(std::string_view message) {
 
 std::vector<Command> commands() {
   return {train_command(), plan_command(),      evaluate_command(), predict_command(),    summary_command(),
-          cut_command(),   runs_command(),  operators_command(), devices_command(),  completion_command(), man_command()};
+          cut_command(),   runs_command(),  operators_command(), devices_command(),  completion_command(), man_command(),
+          version_command()};
 }
 
 std::vector<const FlagGroup*> groups_of(const Command& command) {

@@ -64,6 +64,7 @@ Command summary_command();
 Command cut_command();
 Command operators_command();
 Command devices_command();
+Command version_command();
 Command runs_command();
 Command completion_command();
 Command man_command();

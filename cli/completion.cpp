@@ -12,11 +12,11 @@ constexpr Positional shell_name{"shell"}, command_name{"command"};
 
 std::string name_of(const FlagRow& row) { return concat(row.is_on_by_default() ? "no-" : "", row.name); }
 
-// Of all commands, and "help" and "version".
+// Of all commands, and "help".
 std::string all_names() {
   std::string names;
   for (const Command& c : commands()) names += concat(c.name, ' ');
-  return names + "help version";
+  return names + "help";
 }
 
 std::string escaped(std::string_view text, std::string_view special, std::string_view by) {
@@ -55,7 +55,6 @@ std::string zsh() {
       "#compdef tandem\n# tandem's completion for zsh: put it as _tandem into a folder of $fpath\n_tandem() {\n  local -a commands\n  "
       "commands=(\n";
   for (const Command& c : commands()) text += concat("    '", c.name, ':', escaped(c.help, "'", "'\\'"), "'\n");
-  text += "    'help:show the options of a command'\n    'version:print the version'\n  )\n"
           "  if (( CURRENT == 2 )); then _describe command commands; return; fi\n  local command=$words[2]\n  shift words; (( CURRENT-- ))\n  case $command in\n";
   for (const Command& c : commands()) {
     text += concat("    ", c.name, ") _arguments");

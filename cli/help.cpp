@@ -192,7 +192,6 @@ std::string overview(std::size_t columns) {
     text += fmt::format("  {:<11} {}\n", name, wrapped(help, columns - 14, 14));
   };
   for (const Command& c : commands()) row(c.name, c.help);
-  row("version", "print the version");
   row("help", "show this, or with a command its options");
   return concat(text, "\nto begin with:\n", example_text("  tandem train MODEL.onnx --data SPEC", columns), '\n', wrapped(sources, columns),
                 '\n', wrapped(exit_codes, columns), '\n');

@@ -1,6 +1,7 @@
 // JPEG by libjpeg(-turbo). Its errors come by longjmp, which may pass no C++ object with a destructor: what runs under
 // setjmp here holds plain values only, and memory is taken between the calls.
 #include "data/image_codecs.h"
+#include "data/library_versions.h"
 #include "data/limits.h"
 
 #ifdef TANDEM_JPEG
@@ -122,6 +123,15 @@ void decode_jpeg(std::span<const std::byte> file, const ImageRequest& request, c
   to.reshape(r.info.output_height, r.info.output_width, r.info.output_components);
   if (!read(r, to.pixels.data())) broken();
   if (to.channels == 4) to_rgb(to);
+}
+
+LibraryVersion jpeg_library() {
+#ifdef LIBJPEG_TURBO_VERSION_NUMBER
+  const int v = LIBJPEG_TURBO_VERSION_NUMBER;
+  return {"libjpeg-turbo", concat(v / 1'000'000, '.', v / 1000 % 1000, '.', v % 1000)};
+#else
+  return {"libjpeg", concat(JPEG_LIB_VERSION / 10, '.', JPEG_LIB_VERSION % 10)};
+#endif
 }
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 // PNG by libpng. Its errors come by longjmp, as image_jpeg.cpp says of libjpeg's.
 #include "data/image_codecs.h"
+#include "data/library_versions.h"
 
 #ifdef TANDEM_PNG
 #include <algorithm>
@@ -96,6 +97,8 @@ void decode_png(std::span<const std::byte> file, const ImageRequest& request, co
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = to.pixels.data() + y * static_cast<std::size_t>(to.width * to.channels);
   if (!read(r, rows.data())) place.broken(r.message);
 }
+
+LibraryVersion png_library() { return {"libpng", png_get_libpng_ver(nullptr)}; }
 
 }  // namespace tandem
 #endif

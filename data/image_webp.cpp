@@ -1,5 +1,6 @@
 // WebP by libwebp: its first frame, where it moves it is refused.
 #include "data/image_codecs.h"
+#include "data/library_versions.h"
 
 #ifdef TANDEM_WEBP
 #include <webp/decode.h>
@@ -18,6 +19,11 @@ void decode_webp(std::span<const std::byte> file, const ImageRequest& request, c
   to.reshape(features.height, features.width, 3);
   if (!WebPDecodeRGBInto(bytes, file.size(), to.pixels.data(), to.pixels.size(), 3 * features.width))
     place.broken("it is truncated or damaged");
+}
+
+LibraryVersion webp_library() {
+  const int v = WebPGetDecoderVersion();
+  return {"libwebp", concat(v >> 16, '.', v >> 8 & 255, '.', v & 255)};
 }
 
 }  // namespace tandem

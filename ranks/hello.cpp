@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/error.h"
+#include "ranks/library_versions.h"
 
 namespace tandem {
 namespace {
@@ -92,5 +93,7 @@ Introduction::End Introduction::finish(const Socket& line, Clock::time_point end
   const SignedHello hello = secret_.sign(hello_, opening_, challenge);
   return send_all(line, &hello, sizeof hello, end) ? End::made : End::closed;
 }
+
+LibraryVersion sodium_library() { return {"libsodium", sodium_version_string()}; }
 
 }  // namespace tandem

@@ -35,6 +35,17 @@ struct Slot {
   std::vector<char> bytes = std::vector<char>(piece);
 };
 
+// Before MPI is entered, too.
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string all(text.data(), static_cast<std::size_t>(length));  // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\n..."
+  std::string words = all.substr(0, std::min(all.find_first_of(",\n"), all.size()));
+  std::replace(words.begin(), words.end(), '\t', ' ');
+  return words;
+}
+
 class MpiPipe;
 
 class Engine final : public Mpi {
@@ -54,7 +65,7 @@ class Engine final : public Mpi {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   int ranks_here() const override { return here_; }
-  std::string library() const override;
+  std::string library() const override { return library_version(); }
   bool broadcast(std::span<std::byte> bytes, double timeout_seconds) override;
   std::unique_ptr<Pipe> open(int rank, int number) override;
   void progress() override;
@@ -151,16 +162,6 @@ class MpiPipe final : public Pipe {
   std::size_t next_out_ = 0, next_in_ = 0;
   int taken_ = 0;  // bytes of the message that is read
 };
-
-std::string Engine::library() const {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  const std::string all(text.data(), static_cast<std::size_t>(length));  // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\n..."
-  std::string words = all.substr(0, std::min(all.find_first_of(",\n"), all.size()));
-  std::replace(words.begin(), words.end(), '\t', ' ');
-  return words;
-}
 
 bool Engine::broadcast(std::span<std::byte> bytes, double timeout_seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::min(timeout_seconds, 1e9));
@@ -285,6 +286,8 @@ void Engine::leave(bool together) {
 
 }  // namespace
 }  // namespace tandem
+
+extern "C" std::string tandem_mpi_library() { return tandem::library_version(); }
 
 extern "C" tandem::Mpi* tandem_mpi(std::string& reason) {
   static tandem::Mpi* mpi = nullptr;
