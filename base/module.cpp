@@ -30,7 +30,7 @@ std::vector<std::filesystem::path> folders() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   if (!error) {
     add(program);
-    add(program.parent_path() / "lib/tandem");
+    add((program / TANDEM_MODULES).lexically_normal());
   }
   Dl_info own{};
   if (dladdr(reinterpret_cast<const void*>(&find_in_module), &own) != 0 && own.dli_fname) {

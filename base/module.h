@@ -5,8 +5,9 @@
 
 namespace tandem {
 
-// A function of a module (libtandem_NAME.so): looked for in the folders of $TANDEM_BACKEND_PATH, beside the program and in
-// ../lib/tandem from there, beside this library and in tandem/ from there. It stays open as long as the process.
+// A function of a module (libtandem_NAME.so). Looked for in the folders of $TANDEM_BACKEND_PATH, beside the program, where modules are
+// installed as seen from there (../lib/tandem; with Debian's packages ../lib/x86_64-linux-gnu/tandem), beside this library and in
+// tandem/ from there. It stays open as long as the process.
 // Null where there is none, and why.
 void* find_in_module(std::string_view name, const char* symbol, std::string& reason);
 

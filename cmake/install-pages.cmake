@@ -1,7 +1,7 @@
 # While installing: man pages and completions, which the program itself prints, so that they say what its --help says. Set before:
-# `program`, `man` and `data` (folders below the prefix), `pages` (where to write first).
+# `tandem_program`, `man` and `data` (folders below the prefix), `pages` (where to write first).
 function(tandem_print file)
-  execute_process(COMMAND ${program} ${ARGN} OUTPUT_FILE ${file} RESULT_VARIABLE failed)
+  execute_process(COMMAND ${tandem_program} ${ARGN} OUTPUT_FILE ${file} RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "tandem ${ARGN}: exit code ${failed}")
   endif()

@@ -1,6 +1,6 @@
-# The installed package: the program, libtandem.so with the C++ API, its headers, and a CMake package, so that
-# find_package(tandem) and target_link_libraries(app tandem::tandem) are all an application needs.
-include(GNUInstallDirs)
+# The installed package: the program, libtandem.so with the C++ API, its headers, a CMake package and a pkg-config file, so that
+# find_package(tandem) and target_link_libraries(app tandem::tandem) are all an application needs. Every file belongs to a component,
+# which is a Debian package (cmake/packages.cmake): program, library, development, cuda, mpi-openmpi, mpi-mpich.
 include(CMakePackageConfigHelpers)
 
 # All objects of the component libraries, also those that are compiled several times for several instruction sets.
@@ -14,7 +14,7 @@ add_library(tandem_shared SHARED ${objects})
 add_library(tandem::tandem ALIAS tandem_shared)
 set_target_properties(tandem_shared PROPERTIES
   OUTPUT_NAME tandem EXPORT_NAME tandem LINKER_LANGUAGE CXX
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # what 0.1 promises 0.2 may change
+  VERSION ${PROJECT_VERSION} SOVERSION ${TANDEM_SOVERSION}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
 target_compile_features(tandem_shared INTERFACE cxx_std_20)
 # Applications see all headers below tandem/, in the build tree as in the installed one: here each is copied with the includes of
@@ -36,40 +36,67 @@ if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program
   target_link_options(tandem_shared PRIVATE -Wl,--no-undefined)
 endif()
 
-# Nothing is copied before all is built.
-set(to_install tandem tandem_shared)
-set(modules)  # opened at run time
-foreach(module tandem_described tandem_cuda tandem_mpi_openmpi tandem_mpi_mpich)
-  if(TARGET ${module})
-    list(APPEND modules ${module})
+# tandem_component(NAME TARGET...): the targets of a component that this build has.
+set(components)
+function(tandem_component name)
+  set(targets)
+  foreach(target ${ARGN})
+    if(TARGET ${target})
+      list(APPEND targets ${target})
+    endif()
+  endforeach()
+  if(targets)
+    set(components ${components} ${name} PARENT_SCOPE)
+    set(targets_${name} ${targets} PARENT_SCOPE)
+  endif()
+endfunction()
+tandem_component(program tandem)
+tandem_component(library tandem_shared tandem_described)
+tandem_component(cuda tandem_cuda)
+tandem_component(mpi-openmpi tandem_mpi_openmpi)
+tandem_component(mpi-mpich tandem_mpi_mpich)
+
+# Nothing is copied before all that is installed is built.
+add_custom_target(installed)
+foreach(component ${components})
+  foreach(target ${targets_${component}})
+    add_dependencies(installed ${target})
+    install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+      message(FATAL_ERROR \"${target} is not built yet, nothing was installed; first: cmake --build ${PROJECT_BINARY_DIR} --target installed\")
+    endif()" COMPONENT ${component})
+  endforeach()
+endforeach()
+install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(TARGETS tandem_shared EXPORT tandem
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+foreach(component ${components})  # the modules, which are opened at run time
+  list(REMOVE_ITEM targets_${component} tandem tandem_shared)
+  if(targets_${component})
+    install(TARGETS ${targets_${component}} LIBRARY DESTINATION ${TANDEM_MODULE_FOLDER} COMPONENT ${component})
   endif()
 endforeach()
-list(APPEND to_install ${modules})
-string(REPLACE ";" " " names "${to_install}")
-foreach(target ${to_install})
-  install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
-    message(FATAL_ERROR \"not built yet, nothing was installed; first: cmake --build ${PROJECT_BINARY_DIR} --target ${names}\")
-  endif()")
-endforeach()
-install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS ${modules} LIBRARY DESTINATION lib/tandem)
-install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)  # one by one: the build folder may hold some of an older list
   string(REGEX REPLACE "^tandem/" "" name ${header})
   get_filename_component(folder ${name} DIRECTORY)
-  install(FILES ${headers}/tandem/${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder})
+  install(FILES ${headers}/tandem/${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder} COMPONENT development)
 endforeach()
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE LICENSES.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
 if(NOT CMAKE_CROSSCOMPILING)
-  install(CODE "set(program \"$<TARGET_FILE:tandem>\")
+  install(CODE "set(tandem_program \"$<TARGET_FILE:tandem>\")
     set(man \"${CMAKE_INSTALL_MANDIR}\")
     set(data \"${CMAKE_INSTALL_DATADIR}\")
-    set(pages \"${PROJECT_BINARY_DIR}/pages\")")
-  install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install-pages.cmake)
+    set(pages \"${PROJECT_BINARY_DIR}/pages\")" COMPONENT program)
+  install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install-pages.cmake COMPONENT program)
 endif()
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
-install(EXPORT tandem FILE tandemTargets.cmake NAMESPACE tandem:: DESTINATION ${package})
-configure_package_config_file(cmake/tandemConfig.cmake.in ${PROJECT_BINARY_DIR}/tandemConfig.cmake INSTALL_DESTINATION ${package})
+install(EXPORT tandem FILE tandemTargets.cmake NAMESPACE tandem:: DESTINATION ${package} COMPONENT development)
+configure_package_config_file(cmake/tandemConfig.cmake.in ${PROJECT_BINARY_DIR}/tandemConfig.cmake
+  INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_BINDIR TANDEM_MODULE_FOLDER)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake DESTINATION ${package})
+install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake
+  DESTINATION ${package} COMPONENT development)
+file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})  # so that the prefix may move
+configure_file(cmake/tandem.pc.in ${PROJECT_BINARY_DIR}/tandem.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+include(cmake/packages.cmake)

@@ -1,0 +1,12 @@
+# While packing: each Debian package has its licence in share/doc/PACKAGE/copyright.
+file(GLOB components LIST_DIRECTORIES true "${CPACK_TEMPORARY_DIRECTORY}/*")
+get_filename_component(sources "${CPACK_RESOURCE_FILE_LICENSE}" DIRECTORY)
+foreach(component ${components})
+  get_filename_component(name ${component} NAME)
+  string(TOUPPER ${name} key)
+  set(package ${CPACK_DEBIAN_${key}_PACKAGE_NAME})
+  if(package)
+    file(COPY ${sources}/LICENSES.md DESTINATION ${component}/usr/share/doc/${package})
+    file(RENAME ${component}/usr/share/doc/${package}/LICENSES.md ${component}/usr/share/doc/${package}/copyright)
+  endif()
+endforeach()
