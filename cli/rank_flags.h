@@ -19,7 +19,7 @@ struct RankFlags : FlagGroup {
   Flag<std::string> world_size{*this, "world-size", "N", "", "how many ranks there are", {.scope = FlagScope::call}};
   Flag<std::string> address{*this, "address", "HOST:PORT", "", "where rank 0 listens, or unix:PATH (default $MASTER_ADDR:$MASTER_PORT, under torchrun the next port)", {.scope = FlagScope::call}};
   Flag<double> rank_timeout{*this, "rank-timeout", "SECONDS", "120", "how long to wait for another rank", positive};
-  Flag<Collectives> collectives{*this, "collectives", "NAME", "auto", "who carries what CPU devices of several ranks exchange: tcp, own lines, where sums over all ranks go the way that is faster by a measurement, chain, own lines from neighbour to neighbour, pairs, own lines between all, mpi, or auto: mpi where mpirun started ranks on several machines without an address, else tcp", one_of<collectives_words>, {.scope = FlagScope::call}};
+  Flag<Collectives> collectives{*this, "collectives", "NAME", "auto", "transport between CPU devices of several ranks: chain (sockets from neighbour to neighbour), pairs (sockets between all), tcp (the faster of these, as measured), mpi, or auto (mpi if mpirun started ranks on several machines without an address, else tcp)", one_of<collectives_words>, {.scope = FlagScope::call}};
   Flag<std::string> secret_file{*this, "secret-file", "FILE", "", "what all ranks know, so that nobody else takes a rank's place (or its text in $TANDEM_SECRET)", {.scope = FlagScope::call}};
 };
 inline constexpr RankFlags rank_flags;

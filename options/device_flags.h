@@ -44,7 +44,7 @@ inline constexpr auto number_formats = [] {
 struct DeviceFlags : FlagGroup {
   constexpr DeviceFlags() : FlagGroup("devices, batch and kernels") {}
   Flag<std::string> devices{*this, "devices", "LIST", "", "devices: cpu, cpu:0-3, cuda:0, cuda:0*4, /GPU:0, separated by commas, or for a plan alone h100:0-7 and others of tandem devices --known; a number N: the first N GPUs, without GPUs N CPU devices; all (default all GPUs, without GPUs cpu; of --processes one each)"};
-  Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by their names or their modules' (with *, ? and [0-5]); the first rule that matches counts, what none names lies with its operands", {.separator = ';'}};
+  Flag<std::string> place{*this, "place", "NAME=DEVICES", "", "puts nodes and parameters on devices: 'encoder.layer.[0-5].*=cpu:0;fc*=cpu:1', by names of nodes, parameters or modules (with *, ? and [0-5]); the first match counts, all others go where their operands are", {.separator = ';'}};
   Flag<std::string> configuration{*this, "configuration", "NAME", "", "which of the file's device configurations (ONNX IR 11) says where nodes and weights lie; none: the file says nothing of it (default: the one for as many devices, where no other option says it)"};
   Flag<std::string> slice_weights{*this, "slice-weights", "LIST", "", "each device's share of a batch, such as 2,1,1 (default equal)"};
   Flag<Parallelism> parallel{*this, "parallel", "FACTORS", "", "how devices share the work: data=2,tensor=4 are two replicas of four devices that share layers; pipeline=4 are four stages, each with a part of the model; one factor may be *; zero=1, 2 or 3 keeps the optimizer's states, and parameters, in parts (default data=*)", read_parallelism};
@@ -52,8 +52,8 @@ struct DeviceFlags : FlagGroup {
   Flag<PipelineSchedule> schedule{*this, "schedule", "NAME", "1f1b", "the order in which a pipeline's stages do micro-batches: 1f1b, gpipe, interleaved=V (each stage has V parts of the model) or zb-h1", read_pipeline_schedule};
   Flag<std::vector<std::string>> stage{*this, "stage", "NAMES;NAMES", "", "what each stage of a pipeline has: 'layer.[0-5].*;layer.[6-9].*;rest', names as those of --place, several of a stage separated by commas; rest: what no other names (default: cut by estimated times)", read_stages, {.separator = ';'}};
   Switch gather{*this, "gather", on, "let devices gather what a node cannot compute of the parts that they have; off: such a node is an error"};
-  Switch log_placement{*this, "log-placement", off, "tell of each node where it works, how its result lies over the devices, and what moves for it, why", {.scope = FlagScope::call}};
-  Flag<std::vector<std::int64_t>> device_memory{*this, "device-memory", "SIZE", "", "the most that a plan may put on a device, such as 512MiB: one for all, or one for each device, separated by commas (default: what there is)", read_sizes};
+  Switch log_placement{*this, "log-placement", off, "print for each node its devices, the placement of its result, and the values that move for it, with the reason", {.scope = FlagScope::call}};
+  Flag<std::vector<std::int64_t>> device_memory{*this, "device-memory", "SIZE", "", "limit of a plan's memory on a device, such as 512MiB: one for all, or one for each device, separated by commas (default: the free memory)", read_sizes};
   Flag<std::int64_t> batch_size{*this, "batch-size", "N", "32", "samples of a batch, over all devices", whole<1>, {.field = "batch"}};
   Flag<std::vector<std::string>> dim{*this, "dim", "NAME=SIZE", "", "sizes of other symbolic dimensions, separated by commas; 'NAME=32|64|128': each training batch takes the smallest that holds it", {.field = "dims"}};
   Flag<std::map<std::string, int>> batch_axis{*this, "batch-axis", "INPUT=AXIS", "", "the axis along which an input of the file holds its samples, none for one that holds none, separated by commas (default: found out); data has samples first", read_axes};
@@ -63,7 +63,7 @@ struct DeviceFlags : FlagGroup {
   Switch winograd{*this, "winograd", on, "use Winograd's convolution, which rounds a little differently"};
   Switch deterministic{*this, "deterministic", off, "the same result in every run: only kernels that give it, chosen by estimates, without timing them"};
   Flag<std::string> tuning_cache{*this, "tuning-cache", "FILE", "", "where measured kernel times are kept (default in $TANDEM_CACHE or the user's cache folder)", {.scope = FlagScope::rank, .paths = true}};
-  Switch retune{*this, "retune", off, "time kernels again although their times are kept; the shorter times stay, and a plan may change. Times that were disturbed are taken again without it, once the machine is quiet", {.scope = FlagScope::call}};
+  Switch retune{*this, "retune", off, "time kernels again although their times are cached; the shorter time is kept, and a plan may change. Disturbed times are measured again without it, once the machine is quiet", {.scope = FlagScope::call}};
   Flag<std::vector<std::string>> without_pass{*this, "without-pass", "NAMES", "", "passes of the planner to leave out, separated by commas: to find the one that is at fault (plan --dump-passes lists them)", {.field = "without_passes"}};
   Flag<Precision> precision{*this, "precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32", one_of<number_formats>};
 };
@@ -72,8 +72,8 @@ inline constexpr DeviceFlags device_flags;
 // Of commands that train or plan; those that evaluate have another --split, and parameters lie as training left them.
 struct PlacementFlags : FlagGroup {
   Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
-  Flag<std::optional<MemoryBudget>> memory_budget{*this, "memory-budget", "SIZE", "", "the most memory that a training plan may take on a device: 8GiB (of several devices 8GiB,4GiB), fit (what there is), or a share of the activations such as 50%; the activations that cost least time are computed again for the backward pass", read_memory_budget};
-  Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "what these nodes make, or the nodes of these modules (with *, ? and [0-5]; separated by commas), is computed again for the backward pass and not kept"};
+  Flag<std::optional<MemoryBudget>> memory_budget{*this, "memory-budget", "SIZE", "", "limit of a training plan's memory on a device: 8GiB (for several 8GiB,4GiB), fit (the free memory), or a share of the activations such as 50%; the cheapest activations are computed again for the backward pass", read_memory_budget};
+  Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "nodes or modules (with *, ? and [0-5]; separated by commas) whose results are computed again for the backward pass and not kept"};
   Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
   Flag<std::string> merge{*this, "merge", "DEVICE", "", "device to which the outputs of all replicas go, and which computes the loss of the whole batch (Keras's cpu_merge); without it each computes the loss of its samples", {.field = "merge_on"}};
   Flag<Offloaded> offload{*this, "offload", "WHAT", "none", "what GPUs leave to host memory: optimizer (trained weights and the optimizer's states, which the CPU updates; each step sends weights and gradients over the host link)", one_of<offloaded>};

@@ -14,7 +14,7 @@ struct LossFlags : FlagGroup {
   Flag<std::string> loss_on{*this, "loss-on", "VALUE", "", "the model's value that the loss is computed on (default its first output)"};
   Flag<std::optional<std::int64_t>> class_axis{*this, "class-axis", "N", "", "axis of that value that holds the classes (default: as labels and softmax say, else 1)", any_whole};
   Flag<std::optional<std::int64_t>> ignore_index{*this, "ignore-index", "N", "", "a class index that does not count, such as -100 or a padding's: the loss is the mean over the others", any_whole};
-  Switch shift_labels{*this, "shift-labels", off, "next-token prediction: labels are one ahead; without labels in the data they are the model's input of tokens"};
+  Switch shift_labels{*this, "shift-labels", off, "next-token prediction: the label of a token is the token after it; data without labels uses the model's own input tokens"};
 };
 inline constexpr LossFlags loss_flags;
 

@@ -110,8 +110,8 @@ void CompiledModel::note_values(const Initial& values) {
     note("the template holds no trained weights: they start as ", values.chosen, " (", option("init"), " names another, ", option("init"),
          " keep takes the template's)");
   if (!values.constant.empty())
-    note("all values are alike in ", list_some(values.constant), ": no training tells such weights apart (", option("init"),
-         " he-normal or glorot-uniform draws them)");
+    note("all values are equal in ", list_some(values.constant), ", and gradient descent keeps them equal: ", option("init"),
+         " he-normal or glorot-uniform draws random ones");
 }
 
 // What losses and a teacher of other files are given of the model.

@@ -271,7 +271,7 @@ void Preparation::settle_fit() {
 
 void Preparation::open() {
   if (o_.world && asked_.fit.preprocess.bad_samples > 0)
-    fail(ExitCode::usage, option("on_bad_sample"), " skip: of several processes each reads its own rows alone and would leave others out");
+    fail(ExitCode::usage, option("on_bad_sample"), " skip works with one process only: several would skip different samples");
   const bool trains = o_.plan.mode == PlanMode::training;
   request_ = model_.data_request(o_);
   if (!trains) request_.parts = asked_.split.empty() ? std::vector<std::string>{"test", "validation", "train"} : std::vector{asked_.split};

@@ -380,9 +380,10 @@ void find_weights(FlatModel& model, const WeightOptions& options) {
     return concat(tensors[which], tensors[which] == 1 ? " tensor (" : " tensors (", values[which],
                   values[which] == 1 ? " value) " : " values) ", what);
   };
-  model.warnings.push_back(concat("by rule, not by the file: ", tensors[1] ? part(1, "trained") : "", tensors[1] && tensors[0] ? ", " : "",
-                                  tensors[0] ? part(0, "constant") : "",
-                                  ": ", function("ModelFile::tensors()"), " lists them; ", option("trainable"), " and ", option("constant"), " overrule"));
+  model.warnings.push_back(concat("a guess, as the file does not say it: ", tensors[1] ? part(1, "trained") : "",
+                                  tensors[1] && tensors[0] ? ", " : "", tensors[0] ? part(0, "constant") : "", ": ",
+                                  function("ModelFile::tensors()"), " lists them; ", option("trainable"), " and ", option("constant"),
+                                  " overrule"));
 }
 
 }  // namespace tandem

@@ -121,7 +121,7 @@ std::vector<LossTerm> parse_loss(std::string_view text) {
   if (terms.size() > 1)
     for (const LossTerm& term : terms)
       if (term.output.empty())
-        fail(ExitCode::usage, "loss '", text, "': of several losses each says its output, as in out1=mse*0.3,out2=", term.loss);
+        fail(ExitCode::usage, "loss '", text, "': with several losses, name the output of each, for example out1=mse*0.3,out2=", term.loss);
   return terms;
 }
 

@@ -115,7 +115,7 @@ void tell_gathering(const std::vector<GatheringNode>& nodes, PassContext& c) {
     fail(ExitCode::usage, what, ", and ", option("gather"), " is off: allow it, or give other splits (", option("split"),
          ") or another mesh (", option("parallel"), ")");
   c.warnings.push_back(concat(nodes.size(), nodes.size() == 1 ? " node is" : " nodes are",
-                              " computed whole on every device, for by parts it would be something else: ", what,
+                              " computed in full on every device, as parts cannot be computed separately: ", what,
                               nodes.size() > 1 ? ", ..." : ""));
 }
 

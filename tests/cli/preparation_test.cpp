@@ -185,7 +185,7 @@ TEST(Templates, WithoutWeightsStartByThemselves) {
   EXPECT_EQ(said(test::dims_only("w", {4, 3}), "--init he-normal").find("no trained weights"), std::string::npos);
   const std::string kept = said(test::filled_tensor("w", {4, 3}, 0), "--init keep");
   EXPECT_EQ(kept.find("no trained weights"), std::string::npos);
-  EXPECT_NE(kept.find("all values are alike in w"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("all values are equal in w"), std::string::npos) << kept;
   // With a rectifier, and trained without a word about it.
   const Outcome lenet =
       run_tandem(words("train MODELS/lenet.onnx --data synthetic:digits,train=600,test=100 --lr 0.05 --momentum 0.9 --epochs 4 "

@@ -364,7 +364,7 @@ TEST_P(WeightRule, Decides) {
   if (!problems.empty()) return;
   const Graph graph = file.graph({.batch = 2});
   EXPECT_EQ(std::any_of(graph.warnings.begin(), graph.warnings.end(),
-                        [](const std::string& s) { return s.starts_with("by rule, not by the file: "); }),
+                        [](const std::string& s) { return s.starts_with("a guess, as the file does not say it: "); }),
             said);
   bool trainable = false;
   for (const Value& v : graph.values) trainable = trainable || (v.name == row.tensor && v.trainable);

@@ -135,7 +135,7 @@ const Row rows[] = {
     {"a_parameter", {4}, same, "huber:delta=0.5", {}, false, "[4] -1 float32[4] 0"},
     {"not_its_parameter", {4}, same, "huber:beta=0.5", {}, false, "loss 'huber:beta=0.5': huber takes no 'beta=0.5'"},
     {"of_an_output", {4}, same, "y=mse*0.3", {}, false, "[4] -1 float32[4] 0"},
-    {"outputs_unsaid", {4}, same, "mse,l1", {}, false, "loss 'mse,l1': of several losses each says its output"},
+    {"outputs_unsaid", {4}, same, "mse,l1", {}, false, "loss 'mse,l1': with several losses, name the output of each"},
 };
 // clang-format on
 

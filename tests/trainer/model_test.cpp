@@ -194,7 +194,7 @@ TEST(ModelApi, SaysThatATemplateIsUntrained) {
   o.init = "keep";
   model.compile(o, backends);
   ASSERT_EQ(model.notes().size(), 1u);
-  EXPECT_NE(model.notes()[0].find("all values are alike in fc1.weight"), std::string::npos) << model.notes()[0];
+  EXPECT_NE(model.notes()[0].find("all values are equal in fc1.weight"), std::string::npos) << model.notes()[0];
   EXPECT_TRUE(compiled("mlp", options(4)).notes().empty());
 }
 
