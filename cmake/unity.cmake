@@ -3,7 +3,7 @@
 # kernels/cpu and kernels/cuda are built without it: their sources have flags of their own.
 set(sources_alone
   cli/cut.cpp cli/devices.cpp cli/evaluate.cpp cli/operators.cpp cli/plan.cpp cli/predict.cpp cli/run_processes.cpp cli/runs.cpp
-  cli/mpi_ranks.cpp cli/summary.cpp data/image_jpeg.cpp data/npz.cpp data/thrift.cpp data/webdataset.cpp graph/dtype.cpp
+  cli/mpi_ranks.cpp cli/summary.cpp cli/version.cpp data/image_jpeg.cpp data/npz.cpp data/thrift.cpp data/webdataset.cpp graph/dtype.cpp
   graph/operators/linear_attention.cpp graph/operators/losses.cpp graph/operators/matmul_nbits.cpp graph/operators/microsoft_fused.cpp
   graph/operators/microsoft_normalization.cpp graph/operators/quantization.cpp graph/operators/row_normalization.cpp
   graph/operators/scatter.cpp graph/operators/tree_ensembles.cpp importer/batch/rebatch.cpp importer/build/build_followed.cpp
