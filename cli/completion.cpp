@@ -55,6 +55,7 @@ std::string zsh() {
       "#compdef tandem\n# tandem's completion for zsh: put it as _tandem into a folder of $fpath\n_tandem() {\n  local -a commands\n  "
       "commands=(\n";
   for (const Command& c : commands()) text += concat("    '", c.name, ':', escaped(c.help, "'", "'\\'"), "'\n");
+  text += "    'help:show the options of a command'\n  )\n"
           "  if (( CURRENT == 2 )); then _describe command commands; return; fi\n  local command=$words[2]\n  shift words; (( CURRENT-- ))\n  case $command in\n";
   for (const Command& c : commands()) {
     text += concat("    ", c.name, ") _arguments");
