@@ -49,8 +49,8 @@ class AxisPlacer {
   std::vector<GatheringNode> run() {
     Sequence sequence(graph_);
     const std::size_t nodes = graph_.nodes.size();
-    if (const std::vector<MeshAxis>& axes = graph_.groups[0].axes; request_.merged && axis_ < axes.size() && axes[axis_].samples)
-      find_loss(axes[axis_]);
+    const std::vector<MeshAxis>& axes = graph_.groups[0].axes;
+    if (request_.merged && axis_ < axes.size() && axes[axis_].samples && !axes[axis_].one_has_all()) find_loss(axes[axis_]);
     start();
     for (std::size_t n = 0; n < nodes; ++n)
       if (graph_.nodes[n].op->in_place.empty()) {

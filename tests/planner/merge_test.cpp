@@ -78,6 +78,14 @@ TEST(Merge, WeighsSamplesAndSmoothsAsOneDevice) {
   expect_trained_alike(train(mlp, many, 8, 0.05), train(mlp, one, 8, 0.05), 1e-5);
 }
 
+// Of a batch of one there is nothing to bring together.
+TEST(Merge, LeavesOneSampleWhereItIs) {
+  CompileOptions o = options_for(1, {1, 1});
+  o.parallel.merge_on = 1;
+  const Plan plan = plan_of(mlp, o);
+  for (const Exchange& e : plan.exchanges) EXPECT_NE(e.kind, ExchangeKind::all_to_all) << e.name;
+}
+
 TEST(Merge, GoesWithReplicasAlone) {
   CompileOptions o = shared_by(4, "data=2,tensor=2");
   o.parallel.merge_on = 0;
