@@ -73,7 +73,10 @@ std::string text_of_rate(double per_second) {
 }
 
 std::string shorten(std::string_view text, std::size_t width) {
-  const std::string clean = printable(text);
+  // Of a text of any length only its ends are looked at: what lies between them is left out anyway.
+  const std::size_t end = 4 * width + 16;
+  const std::string clean =
+      printable(text.size() <= 2 * end ? std::string(text) : concat(text.substr(0, end), text.substr(text.size() - end)));
   if (clean.size() <= width || width < 5) return clean;
   const auto boundary = [&](std::size_t at) {
     while (at < clean.size() && (clean[at] & 0xC0) == 0x80) ++at;

@@ -75,9 +75,9 @@ std::string shown(std::string_view message) {
 }  // namespace
 
 std::vector<Command> commands() {
-  return {train_command(), plan_command(),      evaluate_command(), predict_command(),    summary_command(),
-          cut_command(),   runs_command(),  operators_command(), devices_command(),  completion_command(), man_command(),
-          version_command()};
+  return {train_command(),  plan_command(),   evaluate_command(), predict_command(),   summary_command(), cut_command(),
+          pack_command(),   unpack_command(), runs_command(),     operators_command(), devices_command(), completion_command(),
+          man_command(),    version_command()};
 }
 
 std::vector<const FlagGroup*> groups_of(const Command& command) {

@@ -58,6 +58,8 @@ std::vector<const FlagRow*> rows_of(const Command& command);
 
 Command train_command();
 Command plan_command();
+Command pack_command();
+Command unpack_command();
 Command evaluate_command();
 Command predict_command();
 Command summary_command();

@@ -5,6 +5,7 @@
 #include "cli/bad_samples.h"
 #include "cli/evaluation_text.h"
 #include "cli/inference.h"
+#include "cli/planned_options.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
 #include "options/data_flags.h"
@@ -50,9 +51,10 @@ int evaluate(const Invocation& call, World* world) {
 }
 
 int run(const Invocation& call) {
-  call.arguments[model_file];
-  call.arguments.require(data_flags.data);
-  return on_ranks(call, evaluate);
+  const Arguments a = with_planned_options(call);
+  a[model_file];
+  a.require(data_flags.data);
+  return on_ranks({a, call.streams, call.environment}, evaluate);
 }
 
 }  // namespace
@@ -69,7 +71,8 @@ Command evaluate_command() {
           "  tandem evaluate trained.onnx --data idx:data/mnist --metrics f1,top5,per-class,confusion\n"
           "  tandem evaluate --config runs/mnist/config.json    # what that run wrote, on its data\n"
           "  tandem evaluate trained.onnx --data idx:data/mnist --devices cpu:0-3 --processes 2\n",
-      .options = {&data_flags, &split_flags, &adapter_flags, &loss_flags, &metric_flags, &timing_flags, &device_flags, &rank_flags},
+      .options = {&data_flags, &split_flags, &adapter_flags, &loss_flags, &metric_flags, &timing_flags, &device_flags, &plan_file_flags,
+                  &rank_flags},
       .run = run,
       .uses_trained = true,
   };

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "base/spec.h"
 #include "base/units.h"
 #include "cli/backends.h"
 #include "cli/chosen_devices.h"
 #include "cli/command.h"
+#include "cli/plan_job.h"
 #include "cli/run_options.h"
 #include "cli/what_if.h"
 #include "options/data_flags.h"
@@ -24,7 +27,8 @@ namespace {
 
 struct PlanFlags : FlagGroup {
   Switch training{*this, "training", off, "plan a training step (the default)"};
-  Switch inference{*this, "inference", off, "plan inference"};
+  Switch inference{*this, "inference", off, "plan inference, as predict runs it"};
+  Switch evaluation{*this, "evaluation", off, "plan what evaluate runs on --data: inference with loss and metrics"};
   Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, mermaid or svg (placement by module), html (a page of pictures and tables), perfetto (a trace of the planned step), onnx (the training graph, for a viewer) or plan (binary)"};
   Flag<std::string> output{*this, "output", "FILE", "", "write there instead of to stdout", {.scope = FlagScope::place}};
   Switch annotate{*this, "annotate", off, "with --format onnx: write the model itself, with its placement as a device configuration (ONNX IR 11), instead of the training graph"};
@@ -68,14 +72,7 @@ void dump_passes(CompileOptions& o, const std::filesystem::path& folder) {
 }
 
 int check(const Invocation& call, const std::string& path) {
-  const Plan plan = [&] {
-    const std::string bytes = read_file(path, ExitCode::model);
-    try {
-      return parse_plan(bytes);
-    } catch (const Error& e) {
-      fail(ExitCode::model, path, ": ", e.what());
-    }
-  }();
+  const Plan plan = read_plan(path);
   std::vector<DeviceSpec> devices;
   for (const PlanDevice& d : plan.devices) devices.push_back({.id = d.device});
   const BackendSet backends = BackendSet::load(devices);
@@ -138,19 +135,74 @@ int annotate(const Invocation& call, const Model& model, const ModelOptions& opt
   return 0;
 }
 
-int run(const Invocation& asked_call) {
-  if (const std::string file = asked_call.arguments[plan_flags.check]; !file.empty()) return check(asked_call, file);
-  const Arguments a = with_devices(asked_call, 1, true);
-  const Invocation call{a, asked_call.streams, asked_call.environment};
-  if (a[plan_flags.training] && a[plan_flags.inference]) fail(ExitCode::usage, "--training and --inference exclude each other");
-  const std::string format = call.json() ? "json" : a[plan_flags.format];
+// What --format names; none: onnx, which no plan but the model gives.
+const Format* format_of(const std::string& name) {
   std::vector<std::string> names{"onnx"};
-  const Format* chosen = nullptr;
   for (const Format& f : formats) {
     names.emplace_back(f.name);
-    if (f.name == format) chosen = &f;
+    if (f.name == name) return &f;
   }
-  if (!chosen && format != "onnx") fail(ExitCode::usage, "--format: unknown format '", format, "'", suggestion(format, names));
+  if (name != "onnx") fail(ExitCode::usage, "--format: unknown format '", name, "'", suggestion(name, names));
+  return nullptr;
+}
+
+std::string format_name(const Invocation& call) { return call.json() ? "json" : call.arguments[plan_flags.format]; }
+
+void check_output(const Invocation& call) {
+  const std::string format = format_name(call), output = call.arguments[plan_flags.output];
+  if (!output.empty())
+    check_writable_file(output);
+  else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
+    fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
+}
+
+void write_output(const Invocation& call, const std::string& text) {
+  const std::string format = format_name(call);
+  if (const std::string output = call.arguments[plan_flags.output]; !output.empty())
+    write_atomically(output, text);
+  else if (format == "plan" || format == "onnx")
+    call.write_bytes(text);
+  else
+    call.write(text.empty() || text.back() == '\n' ? text : text + "\n");
+}
+
+// Those that formats do not show themselves.
+void tell_warnings(const Invocation& call, const Plan& plan) {
+  const std::string format = format_name(call);
+  if (format == "text" || format == "summary") return;
+  for (const std::string& warning : plan.warnings) call.say("warning: " + warning);
+}
+
+// A plan that was made before, printed: nothing is planned, so options that decide plans mean nothing.
+int print_file(const Invocation& call, const std::string& path) {
+  const FlagRow* const wanted[] = {&plan_flags.format, &plan_flags.output, &common_flags.json, &common_flags.quiet, &common_flags.config};
+  for (const FlagRow* row : call.arguments.given())
+    if (std::ranges::find(wanted, row) == std::end(wanted))
+      fail(ExitCode::usage, row->flag(), ": ", path, " is a plan already, shown as it is; --format and --output say how and where");
+  const Format* const format = format_of(format_name(call));
+  if (!format) fail(ExitCode::usage, "--format onnx: ", path, " is a plan, and the training graph is that of a model: give the model");
+  check_output(call);
+  const Plan plan = read_plan(path);
+  tell_warnings(call, plan);
+  write_output(call, format->write(plan));
+  return 0;
+}
+
+Purpose purpose_of(const Arguments& a) {
+  const Switch* const chosen[] = {&plan_flags.training, &plan_flags.inference, &plan_flags.evaluation};
+  if (std::ranges::count_if(chosen, [&](const Switch* s) { return a[*s]; }) > 1)
+    fail(ExitCode::usage, "--training, --inference and --evaluation exclude each other");
+  return a[plan_flags.inference] ? Purpose::predict : a[plan_flags.evaluation] ? Purpose::evaluate : Purpose::plan;
+}
+
+int run(const Invocation& asked_call) {
+  if (const std::string file = asked_call.arguments[plan_flags.check]; !file.empty()) return check(asked_call, file);
+  if (const std::string& file = asked_call.arguments[model_file]; is_plan_file(file)) return print_file(asked_call, file);
+  const Arguments a = with_devices(asked_call, 1, true);
+  const Invocation call{a, asked_call.streams, asked_call.environment};
+  const Purpose purpose = purpose_of(a);
+  const std::string format = format_name(call);
+  const Format* const chosen = format_of(format);
   if (a[plan_flags.annotate] && (format != "onnx" || a[plan_flags.output].empty()))
     fail(ExitCode::usage, "--annotate needs --format onnx and --output FILE: it writes the model");
   std::optional<WhatIf> what_if;
@@ -158,19 +210,13 @@ int run(const Invocation& asked_call) {
     what_if = parse_what_if(text);
     check_chart(a[plan_flags.output]);
   }
-  if (!a[plan_flags.output].empty())
-    check_writable_file(a[plan_flags.output]);
-  else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
-    fail(ExitCode::usage, "--format ", format, " is binary and not written to a terminal: give --output FILE or redirect stdout to one");
+  check_output(call);
 
-  WeightOptions weights = weight_options(a);
-  weights.own_loss = !a[plan_flags.inference] && !a.given(loss_flags.loss);
-  const Model model = Model::load(a[model_file], weights);
   const std::vector<DeviceKind> kinds = kinds_with(a[plan_flags.cluster]);
-  const BackendSet backends = BackendSet::load(parse_devices(a[device_flags.devices]), kinds);
-  RunOptions asked = run_options(call, a[plan_flags.inference] ? Purpose::predict : Purpose::plan);
-  read_train_only(a, model, asked.model.plan.trained.freeze, asked.model.plan.trained.unfreeze);
-  ModelOptions options = prepare(model, std::move(asked), backends.all()).options;
+  PlanJob job = plan_job(call, purpose, kinds);
+  const Model& model = job.model;
+  const BackendSet& backends = job.backends;
+  ModelOptions& options = job.run.options;
   options.plan.passes.verify = a[plan_flags.verify_passes];
   if (const std::string folder = a[plan_flags.dump_passes]; !folder.empty()) dump_passes(options.plan, folder);
   backends.check(options.plan.devices, chooses_by_time(options.plan));
@@ -180,22 +226,14 @@ int run(const Invocation& asked_call) {
     show_what_if(call, model.source(), options, *what_if, kinds, a[plan_flags.output]);
     return 0;
   }
-  std::string text;
-  if (chosen) {
-    const Plan plan = model.source().make_plan(options, backends.all());
-    for (const std::string& warning : plan.warnings)
-      if (format != "text" && format != "summary") call.say("warning: " + warning);
-    if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
-    text = chosen->write(plan);
-  } else {
-    text = model.source().training_graph(options);
+  if (!chosen) {
+    write_output(call, model.source().training_graph(options));
+    return 0;
   }
-  if (!a[plan_flags.output].empty())
-    write_atomically(a[plan_flags.output], text);
-  else if (format == "plan" || format == "onnx")
-    call.write_bytes(text);
-  else
-    call.write(text.empty() || text.back() == '\n' ? text : text + "\n");
+  const Plan plan = recorded_plan(a, purpose, job);
+  tell_warnings(call, plan);
+  if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
+  write_output(call, chosen->write(plan));
   return 0;
 }
 
@@ -206,7 +244,7 @@ Command plan_command() {
       .name = "plan",
       .help = "show how a model would be trained or run: steps, kernels, memory, communication",
       .positionals = {model_file},
-      .usage = "MODEL.onnx [options]\n       tandem plan --check FILE.plan",
+      .usage = "MODEL.onnx [options]\n       tandem plan FILE.plan [--format NAME] [--output FILE]\n       tandem plan --check FILE.plan",
       .examples =
           "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
           "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
@@ -214,9 +252,10 @@ Command plan_command() {
           "  tandem plan models/resnet50.onnx --format html --output resnet50.html\n"
           "  tandem plan models/resnet50.onnx --devices h100 --batch-size 256 --precision bf16 --what-if devices=1..64\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
+          "  tandem plan resnet50.plan --format html --output resnet50.html\n"
           "  tandem plan --check resnet50.plan\n",
-      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &optimizer_flags, &weight_flags, &tune_flags, &adapter_flags,
-                  &device_flags, &placement_flags},
+      .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &weight_flags, &tune_flags,
+                  &adapter_flags, &device_flags, &placement_flags},
       .run = run,
   };
 }

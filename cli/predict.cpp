@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/bad_samples.h"
 #include "cli/inference.h"
+#include "cli/planned_options.h"
 #include "cli/predictions.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
@@ -104,13 +105,13 @@ int predict(const Invocation& call, World* world) {
 }
 
 int run(const Invocation& call) {
-  const Arguments& a = call.arguments;
+  const Arguments a = with_planned_options(call);
   a[model_file];
   a.require(data_flags.data);
   a.require(predict_flags.output);
   const std::string output = a[predict_flags.output];
   if (!is_predictions_file(output)) fail(ExitCode::usage, "--output ", output, ": expected a name that ends in .npy, .npz or .csv");
-  return on_ranks(call, predict);
+  return on_ranks({a, call.streams, call.environment}, predict);
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ Command predict_command() {
           "  tandem predict trained.onnx --data photo.jpg --output classes.csv    # or a folder of image files\n"
           "  tandem predict trained.onnx --data idx:data/mnist --split test --normalize 0.1307,0.3081 --output scores.npy\n"
           "  tandem predict models/lenet.onnx --data images.npy --outputs relu3 --output features.npy\n",
-      .options = {&data_flags, &split_flags, &adapter_flags, &predict_flags, &timing_flags, &device_flags, &rank_flags},
+      .options = {&data_flags, &split_flags, &adapter_flags, &predict_flags, &timing_flags, &device_flags, &plan_file_flags, &rank_flags},
       .run = run,
       .uses_trained = true,
   };

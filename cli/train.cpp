@@ -15,6 +15,7 @@
 #include "cli/find_rate.h"
 #include "cli/interrupt.h"
 #include "cli/mpi_ranks.h"
+#include "cli/planned_options.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
 #include "cli/ranks.h"
@@ -240,8 +241,9 @@ int train(const Invocation& asked, World* world) {
   }
 }
 
-int run(const Invocation& call) {
-  const Arguments& a = call.arguments;
+int run(const Invocation& asked) {
+  const Arguments a = with_planned_options(asked);
+  const Invocation call{a, asked.streams, asked.environment};
   if (const std::string run = a[record_flags.run_dir]; a[record_flags.resume] && !run.empty() && !a.has(model_file))
     fail(ExitCode::usage, run, " holds no run to resume (its config.json would name the model)");
   a[model_file];
@@ -282,7 +284,8 @@ Command train_command() {
           "  run's folder the weights so far go beside the output. A step that does not end in time (--grace) is given up: the exit code\n"
           "  is 75, too, and the run goes on from its last checkpoint. A second Ctrl-C or SIGTERM ends at once.\n",
       .options = {&data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &rate_flags, &train_flags, &output_flags,
-                  &record_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags, &placement_flags, &rank_flags},
+                  &record_flags, &weight_flags, &tune_flags, &adapter_flags, &device_flags, &placement_flags,
+                  &plan_file_flags, &rank_flags},
       .run = run,
   };
 }

@@ -127,7 +127,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;                 // "cpu"
-  virtual std::string version() const = 0;              // of what its timings depend on: library, ISA
+  virtual std::string version() const = 0;              // of what its timings depend on: library, ISA, processor
+  virtual std::string computes_by() const { return version(); }  // of what the bits of its results depend on: library, ISA
   virtual std::string unusable() const = 0;             // empty, or why no device can be opened
   virtual int device_count() const = 0;
   // Of devices that are only described, what their plans rest on: printed once. Empty of devices that can be opened.

@@ -31,6 +31,7 @@ class TracedBackend final : public Backend {
 
   std::string name() const override { return backend_.name(); }
   std::string version() const override { return backend_.version(); }
+  std::string computes_by() const override { return backend_.computes_by(); }
   std::string unusable() const override { return backend_.unusable(); }
   int device_count() const override { return backend_.device_count(); }
   std::string assumed() const override { return backend_.assumed(); }

@@ -13,6 +13,7 @@
 #include "options/loss_flags.h"
 #include "options/loss_options.h"
 #include "options/optimizer_options.h"
+#include "options/plan_file_flags.h"
 #include "options/record_options.h"
 #include "options/train_flags.h"
 #include "options/tune_options.h"
@@ -172,6 +173,8 @@ RunOptions run_options(const OptionValues& a, Purpose purpose, int ranks) {
   RunOptions o;
   o.purpose = purpose;
   o.model = model_options(a, purpose == Purpose::train || purpose == Purpose::plan, ranks);
+  o.model.plan_file = a[plan_file_flags.plan];
+  o.model.replan = a[plan_file_flags.replan];
   read_image_options(a, o.fit.preprocess);
   o.fit.metrics = metrics_of(a);
   o.data = a[data_flags.data];

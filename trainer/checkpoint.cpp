@@ -1,4 +1,4 @@
-// Source: the safetensors format: the header's length (uint64), the header as JSON, the tensors without a gap. Our checksum
+// Safetensors (runtime/safetensors.h) whose metadata begin the header. Our checksum
 // stands in the metadata at a fixed place; it is over the whole file with zeros in its own place.
 #include "trainer/checkpoint.h"
 
@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -22,17 +21,6 @@ namespace {
 constexpr std::string_view version = "tandem checkpoint 3", zip_version = "tandem checkpoint 2";
 constexpr std::string_view begin = R"({"__metadata__":{"crc32":")", no_sum = "00000000";
 constexpr std::string_view folders[] = {"weights/", "optimizer/"};
-constexpr std::int64_t largest_header = 100'000'000;  // that Python's reader takes
-static_assert(std::endian::native == std::endian::little);
-
-struct Type {
-  DType dtype;
-  std::string_view name;
-};
-constexpr Type stored_types[] = {{DType::float32, "F32"},  {DType::float64, "F64"}, {DType::float16, "F16"}, {DType::bfloat16, "BF16"},
-                          {DType::boolean, "BOOL"}, {DType::int8, "I8"},     {DType::int16, "I16"},   {DType::int32, "I32"},
-                          {DType::int64, "I64"},    {DType::uint8, "U8"},    {DType::uint16, "U16"},  {DType::uint32, "U32"},
-                          {DType::uint64, "U64"}};
 
 std::uint32_t add_to(std::uint32_t sum, const void* bytes, std::size_t size) {
   // zlib begins anew where there is nothing
@@ -103,20 +91,13 @@ std::string head_of(const RegularFile& file) {
 
 // The type of a tensor of the header, which lies at `at` of the data.
 TensorType type_of(const Json& entry, std::int64_t at, std::int64_t end_of_data) {
-  const std::string& name = entry.at("dtype").text();
-  const Type* const type = std::find_if(std::begin(stored_types), std::end(stored_types), [&](const Type& t) { return t.name == name; });
-  if (type == std::end(stored_types)) fail("dtype ", name, " is not known");
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(type->dtype));
-  std::vector<std::int64_t> dims;
-  for (const Json& dim : entry.at("shape").array()) {
-    dims.push_back(dim.integer());
-    if (dims.back() < 0 || __builtin_mul_overflow(bytes, dims.back(), &bytes)) fail("shape has a dimension of ", dims.back());
-  }
+  const TensorType type = safetensors_type(entry);
+  const std::int64_t bytes = type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
   const Json::Array& offsets = entry.at("data_offsets").array();
   if (offsets.size() == 2 && offsets[0].integer() == at && offsets[1].integer() > end_of_data) fail("is truncated");
   if (offsets.size() != 2 || offsets[0].integer() != at || bytes > end_of_data - at || offsets[1].integer() != at + bytes)
     fail("data_offsets do not fit its type and place");
-  return {type->dtype, Shape(dims)};
+  return type;
 }
 
 }  // namespace
@@ -126,18 +107,12 @@ void write_checkpoint(const std::filesystem::path& path, const Json& state, cons
   std::int64_t size = 0;
   std::uint32_t of_data = 0;
   each(weights, optimizer, [&](std::string_view folder, const NamedTensor& t) {
-    const Type* const type =
-        std::find_if(std::begin(stored_types), std::end(stored_types), [&](const Type& row) { return row.dtype == t.tensor.dtype(); });
-    if (type == std::end(stored_types))
+    if (safetensors_word(t.tensor.dtype()).empty())
       fail(ExitCode::io, path.string(), ": '", t.name, "' is of a type that checkpoints cannot hold, ", t.tensor.type());
     const auto bytes = t.tensor.bytes();
-    Json::Array dims;
-    for (const std::int64_t dim : t.tensor.shape()) dims.emplace_back(dim);
-    const std::int64_t end = size + static_cast<std::int64_t>(bytes.size());
-    header.emplace_back(concat(folder, escaped(t.name)),
-                        Json::Object{{"dtype", type->name}, {"shape", std::move(dims)}, {"data_offsets", Json::Array{size, end}}});
+    header.emplace_back(concat(folder, escaped(t.name)), safetensors_entry(t.tensor.type(), size));
     of_data = add_to(of_data, bytes.data(), bytes.size());
-    size = end;
+    size += static_cast<std::int64_t>(bytes.size());
   });
   std::string text = Json(std::move(header)).dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data stand at a multiple of 8
@@ -177,7 +152,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   std::int64_t count = 0;
   std::memcpy(&count, length.data(), length.size());
   const std::int64_t data = 8 + count, size = file.size - data;
-  if (count < static_cast<std::int64_t>(begin.size() + no_sum.size()) || count > largest_header || size < 0)
+  if (count < static_cast<std::int64_t>(begin.size() + no_sum.size()) || count > largest_safetensors_header || size < 0)
     fail(ExitCode::data, name, ": is truncated or damaged, or not a checkpoint", it_is(head_of(file)));
   std::string text(static_cast<std::size_t>(count), '\0');
   read_exactly(file.descriptor.get(), text.data(), text.size(), 8, name);

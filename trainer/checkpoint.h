@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "runtime/session.h"
+#include "runtime/safetensors.h"
 
 namespace tandem {
 
@@ -15,9 +15,6 @@ struct Checkpoint {
   std::vector<NamedTensor> weights;    // by the template's names
   std::vector<NamedTensor> optimizer;  // by the planner's names: "momentum/WEIGHT"
 };
-
-// Hands over tensors one by one, the same ones whenever it is asked.
-using TensorSource = std::function<void(const Session::Visit&)>;
 
 // Replaces the file at once: a failure (io) leaves the earlier one whole. The sources are asked twice, for what there is and
 // to write it, and no more than one tensor is kept at a time.

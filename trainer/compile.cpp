@@ -8,6 +8,7 @@
 #include "trainer/devices.h"
 #include "trainer/loss_measures.h"
 #include "trainer/share.h"
+#include "trainer/template/given_plan.h"
 #include "trainer/template/graph_file.h"
 #include "trainer/template/input_options.h"
 #include "trainer/template/teacher.h"
@@ -47,8 +48,10 @@ PreparationWords words_of(const ModelOptions& o) {
 
 }  // namespace
 
-void CompiledModel::compile(const ModelOptions& asked, Backends on) {
-  own_devices(asked.plan.devices, asked.world);
+void CompiledModel::compile(const ModelOptions& wished, Backends on) {
+  own_devices(wished.plan.devices, wished.world);
+  std::optional<Plan> given = given_plan(wished);
+  const ModelOptions asked = given ? followed(wished, *given) : wished;
   source.check_buckets(asked);
   Losses wanted = source.losses_if_any(asked);
   check_initialization(asked.init);
@@ -57,9 +60,14 @@ void CompiledModel::compile(const ModelOptions& asked, Backends on) {
   const Graph graph = source.graphs(asked)(asked.micro_batch());
   refuse_open_inputs(graph, source.file().name());
   const bool inference = asked.plan.mode == PlanMode::inference;
-  PlanKey key{.mode = asked.plan.mode, .batch = asked.plan.batch, .bytes = !asked.plan.given_bytes.empty()};
-  if (inference && asked.measures) key.evaluation = evaluation_of(wanted, asked.metrics);
-  Plan plan = plan_together(asked.world, kept, source.graphs(asked, key, wanted), source.plan_options(asked), on, nullptr);
+  const PlanKey key = first_key(asked, wanted);
+  std::string anew;
+  if (!asked.world || asked.world->rank() == 0) {
+    const World::Busy busy(asked.world);
+    given = fitting(std::move(given), source, asked, key, wanted, on, anew);
+  }
+  Plan plan = plan_together(asked.world, kept, source.graphs(asked, key, wanted), source.plan_options(asked), on, nullptr,
+                            given ? &*given : nullptr);
   Initial values = first_values(source.file(), graph, asked, on);
   if (session) keep_values(values, session->parameters());
   if (!values.missing.empty() && inference)
@@ -73,6 +81,7 @@ void CompiledModel::compile(const ModelOptions& asked, Backends on) {
   losses = std::move(wanted);
   by_batch = inference && normalizes_by_batch(graph);
   last.preparation = words_of(asked);
+  if (!anew.empty()) notes.push_back(std::move(anew));
   note_values(values);
   note_files(graph);
   if (inference)

@@ -34,8 +34,8 @@ double sum_of(const HostOutput& output, const std::vector<std::byte>& values) {
 
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
 Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends,
-                   const Plan* parameters_of) {
-  if (!world) return kept.compile(source, options, backends, parameters_of);
+                   const Plan* parameters_of, const Plan* given) {
+  if (!world) return kept.compile(source, options, backends, parameters_of, given);
   if (!parameters_of) {
     options.memory.free = free_memory(options.devices, devices_of(world, static_cast<int>(options.devices.size())), backends);
     world->gather(std::as_writable_bytes(std::span(options.memory.free)));
@@ -43,7 +43,7 @@ Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, Com
   std::string bytes;
   if (world->rank() == 0) {
     const World::Busy busy(world);
-    bytes = serialize(kept.compile(source, options, backends, parameters_of));
+    bytes = serialize(kept.compile(source, options, backends, parameters_of, given));
   }
   return parse_plan(world->broadcast(bytes));
 }

@@ -130,7 +130,8 @@ struct CompiledModel {
 Initial first_values(const ModelFile& file, const Graph& graph, const ModelOptions& options, Backends on);
 
 // Rank 0 plans, for kernels may be timed, with what the ranks say is free on their devices; the others take its plan.
+// `given`: in place of the one that would be made, at rank 0.
 Plan plan_together(World* world, KeptPlans& kept, const GraphSource& source, CompileOptions options, Backends backends,
-                   const Plan* parameters_of);
+                   const Plan* parameters_of, const Plan* given = nullptr);
 
 }  // namespace tandem

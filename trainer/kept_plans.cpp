@@ -32,8 +32,9 @@ KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::m
   for (const auto& file : old) std::filesystem::remove(file, ignored);
 }
 
-Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of) {
-  if (folder_.empty()) return tandem::compile(source, options, backends, parameters_of);
+Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of,
+                        const Plan* given) {
+  if (folder_.empty()) return given ? *given : tandem::compile(source, options, backends, parameters_of);
   CompileOptions untimed = options;
   untimed.tuning.autotune = false;
   Plan plan = tandem::compile(source, untimed, backends, parameters_of);
@@ -51,8 +52,10 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
     }
     return plan;
   }
-  made_ = true;
-  if (chooses_by_time(options)) {
+  made_ = made_ || !given;
+  if (given) {
+    plan = *given;
+  } else if (chooses_by_time(options)) {
     CompileOptions timed = options;
     timed.passes.on_placement = {};  // it was told
     plan = tandem::compile(source, timed, backends, parameters_of);

@@ -16,7 +16,9 @@ class KeptPlans {
 
   // As compile; but the plan kept for the same model, devices, options and program where there is one, and one that is made
   // is kept. Plans are the same request where the one that estimates alone would give is the same.
-  Plan compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of);
+  // `given` is taken, and kept, in place of one that would be made.
+  Plan compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of,
+               const Plan* given = nullptr);
 
   const std::string& failure() const { return failure_; }  // why a plan was not kept; empty: all were
 

@@ -196,9 +196,18 @@ const Backend& cpu_backend() {
   return backend;
 }
 
-std::string CpuBackend::version() const {
+namespace {
+
+std::string library_version() {
   const dnnl_version_t* v = dnnl_version();
-  return concat("oneDNN ", v->major, '.', v->minor, '.', v->patch, ", ", name_of(machine_isa()), ", ", cpu_name());
+  return concat("oneDNN ", v->major, '.', v->minor, '.', v->patch);
+}
+
+}  // namespace
+
+std::string CpuBackend::version() const { return concat(library_version(), ", ", name_of(machine_isa()), ", ", cpu_name()); }
+std::string CpuBackend::computes_by() const {
+  return concat(library_version(), " with ", onednn_isa(), ", vectors by ", name_of(machine_isa()));
 }
 
 // bf16 without the instructions would run, emulated and slower than fp32: that is no use of it.

@@ -11,6 +11,7 @@ class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
   std::string version() const override;
+  std::string computes_by() const override;
   std::string unusable() const override { return {}; }
   int device_count() const override { return 64; }
   std::string declines(Precision precision) const override;

@@ -145,16 +145,25 @@ class Expansion {
     return known.first->second;
   }
 
+  // With those whose memory it shares, which stand before it.
   BufferId buffer(BufferId id, const ScheduleEntry& entry) {
     if (!id.present()) return id;
     const int owner = kept_[roots_[id]] ? -1 : entry.micro_batch;
-    const auto [it, fresh] = buffers_.try_emplace({owner, id}, BufferId{});
-    if (!fresh) return it->second;
-    Buffer b = from_.buffers[id];
-    if (b.in_slot) b.offset += slot_of(id, entry) * from_.slot_bytes;
-    b.in_slot = false;
-    b.alias = buffer(b.alias, entry);
-    return buffers_[{owner, id}] = to_.buffers.add(std::move(b));
+    std::vector<BufferId> fresh;
+    BufferId shared;
+    for (BufferId b = id; b.present() && !shared.present(); b = from_.buffers[b].alias)
+      if (const auto known = buffers_.find({owner, b}); known != buffers_.end())
+        shared = known->second;
+      else
+        fresh.push_back(b);
+    for (; !fresh.empty(); fresh.pop_back()) {
+      Buffer b = from_.buffers[fresh.back()];
+      if (b.in_slot) b.offset += slot_of(fresh.back(), entry) * from_.slot_bytes;
+      b.in_slot = false;
+      b.alias = shared;
+      shared = buffers_[{owner, fresh.back()}] = to_.buffers.add(std::move(b));
+    }
+    return shared;
   }
 
   void find_lives() {

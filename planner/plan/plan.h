@@ -10,6 +10,7 @@
 
 #include "base/id_vector.h"
 #include "graph/graph.h"
+#include "graph/step_scalars.h"
 #include "kernels/device.h"
 
 namespace tandem {
@@ -248,6 +249,21 @@ struct PlanParameter {
 
 enum class PlanMode { training, inference };
 
+// What a plan was made of, and what its steps take besides: by this it is run later, perhaps elsewhere. All empty: nobody said it.
+struct PlanRecord {
+  std::string options;     // that were asked for, as whoever asked names them: a JSON object of texts
+  std::string model;       // ModelFile::fingerprint of the template
+  std::string request;     // hash_of_request: of the whole step before devices and kernels are chosen
+  std::vector<std::pair<std::string, std::string>> backends;  // Backend::computes_by of each, by its name
+  // Of StepState.
+  UpdateKind update = UpdateKind::sgd;
+  double beta1 = 0.9, beta2 = 0.999;
+  std::int64_t steps_before = 0;  // that the optimizer's states have taken when the first step is run
+  double learning_rate = 0;       // where nobody gives another
+  std::uint64_t seed = 1;
+  bool operator==(const PlanRecord&) const = default;
+};
+
 struct Plan {
   int version = 6;
   std::string model;
@@ -270,6 +286,7 @@ struct Plan {
   std::vector<PlanDevice> devices;
   std::vector<std::string> warnings;
   double seconds = 0;              // estimated step
+  PlanRecord record;
   std::uint64_t made_from = 0;     // of a kept plan: fingerprint_of() what it was made from and what it is; 0: not said
 
   const DeviceProgram& program_of(std::size_t device) const { return programs[devices[device].program]; }

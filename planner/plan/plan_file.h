@@ -8,6 +8,8 @@ namespace tandem {
 
 std::string serialize(const Plan& plan);           // the binary form; equal plans give equal bytes
 Plan parse_plan(const std::string& bytes);         // fails (model) on anything that is not a whole plan
+Plan read_plan(const std::string& path); // the same of a file; fails (io) where it cannot be read, naming it in each case
+bool is_plan_file(const std::string& path);  // whether a regular file begins as plans do
 std::string hash_of(const Plan& plan);             // 16 hex digits
 // Of a plan, but for its made_from, and of what it was made from.
 std::uint64_t fingerprint_of(const Plan& plan, std::string_view request);

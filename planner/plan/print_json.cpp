@@ -237,6 +237,14 @@ Json timeline_of(const TimedPlan& timed, const std::vector<int>& devices) {
   return o;
 }
 
+Json record_of(const PlanRecord& record) {
+  if (record == PlanRecord()) return {};
+  Object backends;
+  for (const auto& [name, by] : record.backends) backends.emplace_back(name, by);
+  return Object{{"options", record.options}, {"model", record.model}, {"request", record.request}, {"backends", std::move(backends)},
+                {"learning_rate", record.learning_rate}};
+}
+
 }  // namespace
 
 Json json_value_of(const Plan& plan, PlanDetail detail) {
@@ -279,6 +287,7 @@ Json json_value_of(const Plan& plan, PlanDetail detail) {
                 {"devices", list(plan.devices, [&](const PlanDevice& d) { return json_of(plan, d); })},
                 {"timelines", list(times.alike, [&](const std::vector<int>& d) { return timeline_of(times, d); })},
                 {"warnings", plan.warnings}});
+  if (detail == PlanDetail::whole) append(json, {{"record", record_of(plan.record)}});
   return json;
 }
 

@@ -220,7 +220,8 @@ std::string transfers(const Plan& plan) {
   PageTable table({{"value"}, {"kind"}, {"along"}, {"bytes", Align::right}, {"for"}, {"reason"}});
   for (std::size_t i = 0; i < std::min(most, plan.transfers.size()); ++i) {
     const PlanTransfer& t = plan.transfers[i];
-    table.add({shorten(t.value, 32), std::string(name_of(t.kind)), t.axis, text_of_bytes(t.bytes), shorten(t.node, 32), t.reason});
+    table.add({shorten(t.value, 32), std::string(name_of(t.kind)), shorten(t.axis, 32), text_of_bytes(t.bytes), shorten(t.node, 32),
+               shorten(t.reason, 200)});
   }
   std::string text = concat("Transfers\n", table.text("  "));
   if (plan.transfers.size() > most) text += concat("  and ", plan.transfers.size() - most, " more, which the plan's JSON has\n");
@@ -243,6 +244,8 @@ std::string name_of_kernel(const std::string& kernel) {
   const auto engine = kernel.find(".eng"), knobs = engine == std::string::npos ? engine : kernel.find('.', engine + 1);
   return knobs == std::string::npos ? kernel : kernel.substr(0, knobs) + "..";
 }
+
+constexpr std::size_t name_width = 100;  // of what a file may give any length: each row is as wide as the widest
 
 std::string steps(const Plan& plan) {
   std::string out;
@@ -296,11 +299,11 @@ std::string steps(const Plan& plan) {
       if (measured && !estimate.empty()) estimate += s.measured ? " *" : "  ";
       const std::string chunk = s.chunk > 0 ? concat(' ', s.chunk) : "";
       work.add({concat(i), d.schedule.empty() ? "" : concat(name_of(s.phase), chunk), from,
-                launch ? name_of_operator(*launch) : std::string(kind_of(plan, s)),
-                launch ? name_of_kernel(launch->kernel) : target_of(plan, s), s.flops > 0 ? text_of_count(s.flops) : "", estimate});
-      values.add({concat(i), operands(s.inputs), output, b ? b->placement : "", b ? text_of_bytes(b->bytes) : ""});
+                launch ? shorten(name_of_operator(*launch), name_width) : std::string(kind_of(plan, s)),
+                launch ? shorten(name_of_kernel(launch->kernel), name_width) : target_of(plan, s), s.flops > 0 ? text_of_count(s.flops) : "", estimate});
+      values.add({concat(i), operands(s.inputs), output, b ? shorten(b->placement, name_width) : "", b ? text_of_bytes(b->bytes) : ""});
       places.add({concat(i), b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", streams ? concat(s.stream) : "",
-                  join(waits, ",")});
+                  shorten(join(waits, ","), 2 * name_width)});
     }
     out += work.text("  ");
     if (measured) out += "  * measured on this device; the others are estimates\n";

@@ -1,4 +1,8 @@
 // Plan file → plan. Nothing in the file is trusted.
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
 #include "base/file_kind.h"
 #include "base/wire_format.h"
 #include "planner/plan/format.h"
@@ -184,6 +188,18 @@ PlanTransfer read(const file::Transfer& in) {
   return {read_enum(in.kind(), ExchangeKind::all_to_all, "transfer"), in.value(), in.bytes(), in.axis(), in.node(), in.reason()};
 }
 
+PlanRecord read(const file::Record& in) {
+  PlanRecord record{.options = in.options(), .model = in.model(), .request = in.request()};
+  for (const file::Computing& computing : in.backends()) record.backends.emplace_back(computing.backend(), computing.by());
+  record.update = read_enum(in.update(), UpdateKind::adam_hat, "update");
+  record.beta1 = in.beta1();
+  record.beta2 = in.beta2();
+  record.steps_before = in.steps_before();
+  record.learning_rate = in.learning_rate();
+  record.seed = in.seed();
+  return record;
+}
+
 Plan read(const file::Plan& in) {
   if (in.format() != plan_format) fail("not a plan file");
   if (in.version() != plan_version)
@@ -219,6 +235,7 @@ Plan read(const file::Plan& in) {
     plan.devices.push_back({{d.backend(), d.index()}, {d.program()}, d.weight(), d.slice_begin(), d.slice_size()});
   plan.warnings.assign(in.warnings().begin(), in.warnings().end());
   plan.seconds = in.seconds();
+  if (in.has_record()) plan.record = read(in.record());
   plan.made_from = in.made_from();
   return plan;
 }
@@ -233,6 +250,7 @@ constexpr WireField wire_fields[] = {
     {in_plan, 22, "devices[]", in_other},    {in_program, 3, "model", in_other},     {in_program, 7, "arenas[]", in_other},
     {in_program, 8, "buffers[]", in_other},  {in_program, 9, "steps[]", in_step},    {in_program, 10, "memory[]", in_other},
     {in_step, 18, "launch", in_other},       {in_program, 11, "phases[]", in_other}, {in_program, 12, "schedule[]", in_other},
+    {in_plan, 26, "record", in_other},
 };
 
 }  // namespace
@@ -251,6 +269,22 @@ Plan parse_plan(const std::string& bytes) {
   }
   verify(plan);
   return plan;
+}
+
+Plan read_plan(const std::string& path) {
+  const std::string bytes = read_file(path, ExitCode::model);
+  try {
+    return parse_plan(bytes);
+  } catch (const Error& e) {
+    fail(e.code(), path, ": ", e.what());
+  }
+}
+
+bool is_plan_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::string begin(plan_begin.size(), '\0');
+  return std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == plan_begin;
 }
 
 }  // namespace tandem

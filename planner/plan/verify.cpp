@@ -116,6 +116,9 @@ void check_parameter(const Plan& plan, const Devices& devices, const PlanParamet
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40, most_micro_batches = 65536;
 
+// What is looked at for each device, and steps that schedules make of a few: a small file can ask for no more.
+constexpr std::int64_t most_pairs = std::int64_t{1} << 26, most_issued = std::int64_t{1} << 22;
+
 // Who runs what. Whether programs, cuts and rows of exchanges may be looked up by device.
 bool check_devices(const Plan& plan, Devices& devices, Breaches& breaches) {
   const std::size_t before = breaches.count();
@@ -134,6 +137,8 @@ bool check_devices(const Plan& plan, Devices& devices, Breaches& breaches) {
   }
   for (ProgramId p{0}; p.index < std::ssize(devices); ++p.index)
     if (devices[p].empty()) breaches.add("program ", p.index, " is run by no device");
+  if (std::ssize(plan.programs) * std::ssize(plan.devices) > most_pairs)
+    breaches.add(plan.programs.size(), " programs on ", plan.devices.size(), " devices, expected a product of at most ", most_pairs);
   for (std::size_t c = 0; c < plan.cuts.size(); ++c) {
     const std::vector<std::int64_t>& begins = plan.cuts[c].begins;
     if (begins.size() != plan.devices.size() ||
@@ -146,6 +151,31 @@ bool check_devices(const Plan& plan, Devices& devices, Breaches& breaches) {
       breaches.add("exchange ", e, " '", brief(x.name), "' (", name_of(x.kind), ") has ", x.devices.size(), " members in ", x.rows,
                    " rows");
   return breaches.count() == before;
+}
+
+// Parts of parameters on devices, together.
+bool check_parts(const Plan& plan, const Devices& devices, Breaches& breaches) {
+  std::int64_t parts = 0;
+  for (const PlanParameter& p : plan.parameters)
+    for (const ProgramPart& part : p.parts)
+      if (part.program.index >= 0 && part.program.index < std::ssize(devices)) parts += std::ssize(devices[part.program]);
+  if (parts > most_pairs) breaches.add("devices keep ", parts, " parts of parameters together, expected at most ", most_pairs);
+  return parts <= most_pairs;
+}
+
+// The steps of sound programs, those of schedules as often as they are done.
+bool check_issued(const Plan& plan, const Devices& devices, Breaches& breaches) {
+  std::int64_t scheduled = 0, on_devices = 0;
+  for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
+    std::int64_t own = 0;
+    for (const Step& s : plan.programs[p].steps)
+      own += !plan.programs[p].schedule.empty() && is_of_micro_batch(s.phase) ? plan.micro_batches : 1;
+    scheduled += plan.programs[p].schedule.empty() ? 0 : own;
+    on_devices += own * std::ssize(devices[p]);
+  }
+  if (scheduled > most_issued) breaches.add("the schedules have ", scheduled, " steps together, expected at most ", most_issued);
+  if (on_devices > most_pairs) breaches.add("the devices do ", on_devices, " steps together, expected at most ", most_pairs);
+  return scheduled <= most_issued && on_devices <= most_pairs;
 }
 
 void check_whole(const Plan& plan, const Devices& devices, Breaches& breaches) {
@@ -215,7 +245,7 @@ void Breaches::raise(const Plan& plan) const {
 void verify(const Plan& plan) {
   Breaches breaches;
   Devices devices;
-  bool sound = check_devices(plan, devices, breaches);
+  bool sound = check_devices(plan, devices, breaches) && check_parts(plan, devices, breaches);
   if (!sound) breaches.raise(plan);
   check_whole(plan, devices, breaches);
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) {
@@ -225,7 +255,7 @@ void verify(const Plan& plan) {
     }
     verify_launches(plan, p, breaches);
   }
-  if (!sound) breaches.raise(plan);
+  if (!sound || !check_issued(plan, devices, breaches)) breaches.raise(plan);
   const bool scheduled = has_schedule(plan);
   const ExpandedPlan written_out = scheduled ? expanded(plan) : ExpandedPlan{};
   const Plan& flat = scheduled ? written_out.plan : plan;

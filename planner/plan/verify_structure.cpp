@@ -158,6 +158,28 @@ class StructureVerifier {
     return sound();
   }
 
+  // Whoever asks what an operand shares goes along its chain of buffers. Each step adds those of its operands, as often as it is done.
+  void check_chains() {
+    IdVector<BufferId, std::int64_t> length(program_.buffers.size(), 0);
+    std::vector<BufferId> chain;
+    for (BufferId i{0}; exists(i); ++i.index) {
+      BufferId b = i;
+      for (; b.present() && length[b] == 0; b = at(b).alias) chain.push_back(b);
+      for (std::int64_t n = b.present() ? length[b] : 0; !chain.empty(); chain.pop_back()) length[chain.back()] = ++n;
+    }
+    std::int64_t together = 0;
+    for (const Step& step : program_.steps) {
+      const bool repeated = !program_.schedule.empty() && is_of_micro_batch(step.phase);
+      const std::int64_t times = repeated ? std::min<std::int64_t>(plan_.micro_batches, 65536) : 1;
+      for (const auto* list : {&step.inputs, &step.outputs})
+        for (const BufferId id : *list)
+          if (exists(id) && together <= most_shared) together += times * length[id];
+    }
+    if (together > most_shared)
+      breaches_.add("its steps' operands share memory along ", together, " buffers together, expected at most ", most_shared);
+  }
+  static constexpr std::int64_t most_shared = std::int64_t{1} << 28;
+
   bool check_steps() {
     const int steps = static_cast<int>(program_.steps.size());
     for (StepId s{0}; s.index < steps; ++s.index) {
@@ -179,6 +201,7 @@ class StructureVerifier {
         if (w.index < 0 || w >= s)
           breaches_.add(breaches_.step(s), " waits for step ", w.index, ", which is not issued before it");
     }
+    check_chains();
     if (!sound()) return false;
     for (StepId s{0}; s.index < steps; ++s.index) std::visit([&](const auto& what) { check(s, what); }, program_.steps[s].what);
     return sound();

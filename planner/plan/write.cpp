@@ -201,6 +201,23 @@ void write(const PlanTransfer& transfer, file::Transfer* out) {
   out->set_reason(transfer.reason);
 }
 
+void write(const PlanRecord& record, file::Record* out) {
+  out->set_options(record.options);
+  out->set_model(record.model);
+  out->set_request(record.request);
+  for (const auto& [backend, by] : record.backends) {
+    file::Computing* computing = out->add_backends();
+    computing->set_backend(backend);
+    computing->set_by(by);
+  }
+  out->set_update(static_cast<int>(record.update));
+  out->set_beta1(record.beta1);
+  out->set_beta2(record.beta2);
+  out->set_steps_before(record.steps_before);
+  out->set_learning_rate(record.learning_rate);
+  out->set_seed(record.seed);
+}
+
 }  // namespace
 
 std::string serialize(const Plan& plan) {
@@ -247,6 +264,7 @@ std::string serialize(const Plan& plan) {
   for (const PlanDevice& device : plan.devices) write(device, out.add_devices());
   for (const std::string& warning : plan.warnings) out.add_warnings(warning);
   out.set_seconds(plan.seconds);
+  if (plan.record != PlanRecord()) write(plan.record, out.mutable_record());
   out.set_made_from(plan.made_from);
 
   std::string bytes;

@@ -19,6 +19,8 @@ Plan full_plan() {
   plan.options = {.threads = 3, .deterministic = true, .winograd = false, .tf32 = true, .preference = LayoutPreference::channels_last};
   plan.warnings = {"a warning", "bytes \xff that are no text"};
   plan.seconds = 0.125;
+  plan.record = {"{\"momentum\":\"0.9\"}", "0123456789abcdef", "fedcba9876543210", {{"fake", "a library"}},
+                 UpdateKind::radam, 0.8, 0.99, -1, 0.25, 7};
   plan.parameters[0].source = Layout("a");
   PlanParameter copy = plan.parameters[0];
   copy.name = "w/bfloat16";
@@ -96,6 +98,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_TRUE(read.options.tf32);
   EXPECT_EQ(read.program_of(2).model.threads, 3);
   EXPECT_EQ(read.program_of(2).model.multiprocessors, 132);
+  EXPECT_EQ(read.record, plan.record);
 }
 
 TEST(PlanFile, EqualPlansGiveEqualBytesAndHashes) {

@@ -29,6 +29,12 @@ Json words_of(const PreparationWords& all, const ModelFile& file, const std::str
 
 }  // namespace
 
+PlanKey first_key(const ModelOptions& o, const Losses& losses) {
+  PlanKey key{.mode = o.plan.mode, .batch = o.plan.batch, .bytes = !o.plan.given_bytes.empty()};
+  if (key.mode == PlanMode::inference && o.measures) key.evaluation = evaluation_of(losses, o.metrics);
+  return key;
+}
+
 std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets) {
   std::vector<PlanKey> keys;
   for (const std::int64_t size : {std::min(batch, samples), samples % batch})

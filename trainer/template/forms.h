@@ -25,6 +25,8 @@ struct PlanKey {
   auto operator<=>(const PlanKey&) const = default;
 };
 
+PlanKey first_key(const ModelOptions& o, const Losses& losses);  // of the plan that is made first
+
 // Those of training on so many samples: of whole batches and of the short last one.
 std::vector<PlanKey> keys_of_training(std::int64_t samples, std::int64_t batch, bool bytes, std::size_t buckets);
 // Those of measuring so many samples. Samples do not see each other in an inference plan, so the last batch is filled up; a model that

@@ -37,6 +37,11 @@ struct ModelOptions {
   World* world = nullptr;                    // the processes that share the devices; all of them call the model alike
   std::filesystem::path plans;               // rank 0's folder where the plans that are made are kept; empty: none
   bool resume = false;                       // take those kept there, where model, devices and options are the same
+  // The first plan is that of this file (serialize), where it was made for these options and fits the devices here; it is read on every
+  // rank. Empty: it is made. A file that does not fit is an error, or with `replan` the plan is made anew, and a note says why.
+  std::filesystem::path plan_file;
+  bool replan = false;
+  std::string record;                        // PlanRecord::options of what make_plan makes; empty: its plans have no record
   std::map<std::string, int> batch_axes;     // ImportOptions::batch_axes
   // Values of inputs, the same in every batch: as ImportOptions::constants has them. What the data gives for inputs that hold no samples
   // stands apart: fit_constants puts it there, and the trained file does not say it.

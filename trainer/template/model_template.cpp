@@ -3,6 +3,7 @@
 #include "base/option.h"
 #include "planner/check_options.h"
 #include "trainer/template/forms.h"
+#include "trainer/template/given_plan.h"
 #include "trainer/template/graph_file.h"
 #include "trainer/template/initialize.h"
 
@@ -29,9 +30,18 @@ Summary ModelTemplate::summary(const SummaryOptions& options) const {
   return summary;
 }
 
-Plan ModelTemplate::make_plan(const ModelOptions& o, Backends backends) const {
-  check_buckets(o);
-  return tandem::compile(graphs(o), plan_options(o), backends);
+Plan ModelTemplate::make_plan(const ModelOptions& asked, Backends backends) const {
+  check_buckets(asked);
+  std::optional<Plan> given = given_plan(asked);
+  const ModelOptions o = given ? followed(asked, *given) : asked;
+  const Losses losses = losses_if_any(o);
+  const PlanKey key = first_key(o, losses);
+  std::string why;
+  if ((given = fitting(std::move(given), *this, o, key, losses, backends, why))) return std::move(*given);
+  Plan plan = tandem::compile(graphs(o, key, losses), plan_options(o), backends);
+  if (!why.empty()) plan.warnings.push_back(why);
+  if (!o.record.empty()) plan.record = record_of(*this, o, key, losses, backends);
+  return plan;
 }
 
 std::string ModelTemplate::training_graph(const ModelOptions& o) const {

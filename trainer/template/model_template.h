@@ -33,6 +33,7 @@ class ModelTemplate {
   Summary summary(const SummaryOptions& options = {}) const;
   // Fails where these options cannot be used with this model, before anything is read, timed or opened.
   void check(const ModelOptions& options, Backends backends) const;
+  // The first plan of these options, that of options.plan_file where there is one.
   Plan make_plan(const ModelOptions& options, Backends backends) const;
   // The graph of a training step, or the model as it was imported, as an ONNX file for a viewer.
   std::string training_graph(const ModelOptions& options) const;
