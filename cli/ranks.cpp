@@ -151,7 +151,7 @@ int on_ranks(const Invocation& asked, int (*job)(const Invocation&, World*), con
     return code;
   }
   const auto own = [&] { return own_devices(parse_devices(a[device_flags.devices]), nullptr); };  // all are this machine's
-  if (start.one_for_each_gpu && !asked.arguments[rank_flags.processes] && a[placement_flags.offload] == Offloaded::nothing) {
+  if (start.one_for_each_gpu && !asked.arguments[rank_flags.processes] && !a[placement_flags.offload].any()) {
     processes = usual_processes(own());
     if (processes > 1)
       call.say(concat("note: ", processes, " processes, one for each GPU, whose steps are captured whole (", rank_flags.processes.flag(),

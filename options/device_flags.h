@@ -31,8 +31,21 @@ inline std::vector<std::int64_t> read_sizes(const FlagRow& row, const std::strin
   return sizes;
 }
 
-enum class Offloaded { nothing, optimizer };
-inline constexpr FlagWord<Offloaded> offloaded[] = {{"none", Offloaded::nothing}, {"optimizer", Offloaded::optimizer}};
+struct Offloaded {
+  bool optimizer = false, activations = false;
+  bool any() const { return optimizer || activations; }
+};
+inline Offloaded read_offloaded(const FlagRow& row, const std::string& text) {
+  static constexpr std::string_view words[] = {"none", "optimizer", "activations"};
+  Offloaded offloaded;
+  if (text == words[0]) return offloaded;
+  for (const std::string& word : split(text, ',')) {
+    if (word != words[1] && word != words[2]) refuse_word(row, word, words);
+    (word == words[1] ? offloaded.optimizer : offloaded.activations) = true;
+  }
+  return offloaded;
+}
+
 inline constexpr FlagWord<std::optional<LayoutPreference>> layouts[] = {
     {"auto", std::nullopt}, {"blocked", LayoutPreference::blocked}, {"channels-last", LayoutPreference::channels_last}};
 inline constexpr auto number_formats = [] {
@@ -76,7 +89,7 @@ struct PlacementFlags : FlagGroup {
   Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "nodes or modules (with *, ? and [0-5]; separated by commas) whose results are computed again for the backward pass and not kept"};
   Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};
   Flag<std::string> merge{*this, "merge", "DEVICE", "", "device to which the outputs of all replicas go, and which computes the loss of the whole batch (Keras's cpu_merge); without it each computes the loss of its samples", {.field = "merge_on"}};
-  Flag<Offloaded> offload{*this, "offload", "WHAT", "none", "what GPUs leave to host memory: optimizer (trained weights and the optimizer's states, which the CPU updates; each step sends weights and gradients over the host link)", one_of<offloaded>};
+  Flag<Offloaded> offload{*this, "offload", "WHAT", "none", "what GPUs leave to host memory: optimizer (trained weights and the optimizer's states, which the CPU updates; each step sends weights and gradients over the host link), activations (sent there in the forward pass and back for the backward pass), or optimizer,activations", read_offloaded};
 };
 inline constexpr PlacementFlags placement_flags;
 

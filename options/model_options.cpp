@@ -121,7 +121,9 @@ ModelOptions model_options(const OptionValues& a, bool trains, int ranks) {
     o.plan.memory.recompute = a[placement_flags.recompute];
     if (const std::string home = a[placement_flags.weights_on]; !home.empty()) keep_weights_on(o.plan, home);
     if (const std::string there = a[placement_flags.merge]; !there.empty()) merge_on(o.plan, there);
-    if (a[placement_flags.offload] == Offloaded::optimizer) offload_optimizer(o.plan, ranks);
+    const Offloaded offload = a[placement_flags.offload];
+    if (offload.optimizer) offload_optimizer(o.plan, ranks);
+    if (offload.activations) offload_activations(o.plan, ranks);
   }
   o.plan.gather = a[device_flags.gather];
   read_dims(a, o.dims, o.buckets);

@@ -1,5 +1,7 @@
 #include "planner/check_options.h"
 
+#include <set>
+
 #include "base/option.h"
 #include "base/size.h"
 #include "planner/loss/labels.h"
@@ -23,14 +25,36 @@ void check_recompute(const CompileOptions& o) {
     fail(ExitCode::usage, option("memory_budget"), " is ", *share, " of the activations, expected a share above 0 and at most 1");
 }
 
+// Each device keeps the activations of one other at most.
+void check_keepers(const CompileOptions& o) {
+  const std::vector<int>& on = o.memory.activations_on;
+  const auto count = static_cast<int>(o.devices.size());
+  if (on.empty()) return;
+  if (std::ssize(on) != count)
+    fail(ExitCode::usage, option("offload"), " activations: ", on.size(), " keepers for ", count, " devices, expected one for each");
+  std::set<int> taken;
+  for (int d = 0; d < count; ++d) {
+    const int keeper = on[at(d)];
+    if (keeper < 0) continue;
+    const auto wrong = [&](const auto&... why) {
+      fail(ExitCode::usage, option("offload"), " activations: device ", d, " sends to device ", keeper, ", ", why...);
+    };
+    if (keeper >= count || keeper == d) wrong("expected another of ", count);
+    if (!taken.insert(keeper).second) wrong("which keeps those of another already");
+    if (only_keeps(o, d)) wrong("and keeps those of another itself");
+    if (o.devices[at(keeper)].weight > 0) wrong("which has samples of its own: expected a device of weight 0");
+  }
+}
+
 }  // namespace
 
 void check_options(const GraphSource& source, const CompileOptions& o, Backends backends) {
   if (o.devices.empty()) fail(ExitCode::usage, "a plan needs at least one device");
   if (o.batch < 1 || o.batch > longest_axis) fail(ExitCode::usage, "batch size must be 1 to ", longest_axis, ", got ", o.batch);
-  for (const DeviceSpec& d : o.devices)
-    if (const std::string reason = find_backend(backends, d.id.backend).declines(o.precision); !reason.empty())
-      fail(ExitCode::device, "precision ", o.precision, " on device ", d.id, ": ", reason);
+  check_keepers(o);
+  for (const int d : computing_devices(o))
+    if (const std::string reason = find_backend(backends, o.devices[at(d)].id.backend).declines(o.precision); !reason.empty())
+      fail(ExitCode::device, "precision ", o.precision, " on device ", o.devices[at(d)].id, ": ", reason);
   std::vector<double> weights;
   for (const DeviceSpec& d : o.devices) weights.push_back(d.weight);
   slice_sizes(o.batch, weights);

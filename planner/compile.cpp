@@ -14,13 +14,13 @@
 #include "planner/loss/labels.h"
 #include "planner/memory/assemble.h"
 #include "planner/memory_limit.h"
+#include "planner/offload_programs.h"
 #include "planner/passes/run_passes.h"
 #include "planner/pipeline/schedules.h"
 #include "planner/place/by_rules.h"
 #include "planner/place/find_phases.h"
 #include "planner/plan/timeline.h"
 #include "planner/programs.h"
-#include "planner/recompute_programs.h"
 #include "planner/rewrite/fusing.h"
 #include "planner/rewrite/pass.h"
 #include "planner/update/loss_scaling.h"
@@ -35,6 +35,14 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
   std::set<std::pair<int, int>> different;
   for (const DeviceSpec& d : devices) different.insert({d.id.index, d.logical});
   return static_cast<int>(different.size());
+}
+
+// Those that compute, or those that only keep activations: they do not take each other's cores.
+std::vector<DeviceSpec> devices_that(bool compute, const CompileOptions& o) {
+  std::vector<DeviceSpec> some;
+  for (std::size_t d = 0; d < o.devices.size(); ++d)
+    if (only_keeps(o, static_cast<int>(d)) != compute) some.push_back(o.devices[d]);
+  return some;
 }
 
 FixedParameters fixed_by(const Plan& plan) {
@@ -75,13 +83,14 @@ class Compilation {
         parameters_of_(parameters_of),
         optional_fusions_(optional_fusions),
         training_(options.mode == PlanMode::training),
-        collective_(training_ && options.devices.size() > 1) {}
+        collective_(training_ && computing_devices(options).size() > 1) {}
 
   Plan run() {
     begin();
     make_graphs();
     find_units();
     choose_kernels();
+    rows_.resize(outputs_.size());
     return assembled();
   }
 
@@ -93,10 +102,11 @@ class Compilation {
     std::int64_t samples;
     DeviceModel model;
     int device;  // the first one's index
+    std::optional<std::size_t> keeps_for{};  // the unit whose activations these devices keep
   };
   struct Candidate {
     const Programs* graphs = nullptr;
-    std::vector<std::unique_ptr<LoweredGraph>> programs;  // by unit
+    UnitPrograms programs;  // by unit
     double seconds = 0;                                   // of the slowest
   };
 
@@ -119,7 +129,7 @@ class Compilation {
   void make_graphs() {
     model_ = source_(o_.batch);
     if (!training_) rows_ = output_rows(source_, model_, o_.batch);
-    if (o_.devices.size() > 1) placement_ = placement_of(source_, model_, rows_, o_, parameters_of_);
+    if (computing_devices(o_).size() > 1) placement_ = placement_of(source_, model_, rows_, o_, parameters_of_);
     slices_ = slices_of(o_, placement_);
     if (make_graph(o_, optional_fusions_.value_or(true)) && !optional_fusions_ && chooses_by_time(o_)) {
       CompileOptions unwatched = o_;  // one is shown
@@ -164,20 +174,37 @@ class Compilation {
         tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune,
                                         [this] { ask(); });
     }
-    const int device_count = devices_of_a_machine(o_.devices);
+    const int computing = devices_of_a_machine(devices_that(true, o_)), keeping = devices_of_a_machine(devices_that(false, o_));
     for (std::size_t d = 0; d < o_.devices.size(); ++d) {
       const DeviceId& id = o_.devices[d].id;
-      models_.push_back(backend(id.backend).model(id.index, device_count));
-      const std::size_t graph = graphs_.front().of[d];  // which device does what is the same of all
-      const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) {
-        return u.backend == id.backend && u.graph == graph && u.model.threads == models_[d].threads && u.model.name == models_[d].name;
-      });
-      unit_of_.push_back(static_cast<std::size_t>(same - units_.begin()));
-      if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index});
+      models_.push_back(backend(id.backend).model(id.index, only_keeps(o_, static_cast<int>(d)) ? keeping : computing));
     }
+    unit_of_.resize(o_.devices.size());
+    for (std::size_t d = 0; d < unit_of_.size(); ++d)
+      if (!kept_by(d)) find_unit(d, {});
+    for (std::size_t d = 0; d < unit_of_.size(); ++d)
+      if (const auto sender = kept_by(d)) find_unit(d, unit_of_[*sender]);
     for (const Programs& graphs : graphs_)
       for (const Unit& u : units_) check_sizes(graphs.graphs[u.graph], {u.backend, u.device}, u.model);
     plan_.options.threads = models_[0].threads;
+  }
+
+  // Whose activations the device keeps.
+  std::optional<std::size_t> kept_by(std::size_t device) const {
+    const auto& on = o_.memory.activations_on;
+    const auto sender = std::ranges::find(on, static_cast<int>(device));
+    return sender == on.end() ? std::nullopt : std::optional(static_cast<std::size_t>(sender - on.begin()));
+  }
+
+  void find_unit(std::size_t d, std::optional<std::size_t> keeps_for) {
+    const DeviceId& id = o_.devices[d].id;
+    const std::size_t graph = graphs_.front().of[d];  // which device does what is the same of all
+    const auto same = std::find_if(units_.begin(), units_.end(), [&](const Unit& u) {
+      return u.backend == id.backend && u.graph == graph && u.keeps_for == keeps_for && u.model.threads == models_[d].threads &&
+             u.model.name == models_[d].name;
+    });
+    unit_of_[d] = static_cast<std::size_t>(same - units_.begin());
+    if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index, keeps_for});
   }
 
   // For each graph and layout preference that is open; the estimated faster one is kept. What parameters in parts take beside replicas does
@@ -250,7 +277,7 @@ class Compilation {
   Plan assembled() {
     if (o_.parallel.micro_batches > 1)
       for (const auto& program : best_.programs) arrange_phases(*program);
-    if (training_) recompute();
+    if (training_) save_memory();
     assemble_programs(plan_, best_.programs);
     plan_.seconds = seconds_of(plan_);
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
@@ -260,28 +287,61 @@ class Compilation {
     return std::move(plan_);
   }
 
-  // Activations that are computed again, in each program by itself. What is tried is one program of a plan of all.
-  void recompute() {
-    if (!o_.memory.budget && o_.memory.recompute.empty()) return;
-    std::vector<std::unique_ptr<LoweredGraph>> all;
-    for (const auto& program : best_.programs) all.push_back(std::make_unique<LoweredGraph>(*program));
-    Plan whole = plan_;
-    assemble_programs(whole, all);
+  // Activations that are computed again, or kept by other devices, in each program by itself. What is tried is one program of a plan of
+  // all.
+  void save_memory() {
+    const bool elsewhere = training_ && !o_.memory.activations_on.empty() && (!o_.memory.budget || has_budget(o_));
+    if (!elsewhere && !o_.memory.budget && o_.memory.recompute.empty()) return;
+    Plan whole = planned(best_.programs);
+    std::vector<ProgramToOffload> senders;
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      if (!elsewhere || !units_[u].keeps_for) senders.push_back(sender_of(u, whole));
+    if (elsewhere) return offload_programs(plan_, best_.programs, senders, o_, [this](const UnitPrograms& p) { return planned(p); });
     std::vector<ProgramToRecompute> programs;
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      const auto device = static_cast<std::size_t>(std::ranges::find(unit_of_, u) - unit_of_.begin());
-      ProgramToRecompute& p = programs.emplace_back(ProgramToRecompute{best_.programs[u].get(), device, {}, {}});
-      for (std::size_t i = 0; i < p.program->outputs.size(); ++i) {
-        const std::size_t output = best_.graphs->outputs.empty() ? i : at(best_.graphs->outputs[best_.graphs->of[device]][i]);
-        if (outputs_[output].role == ValueRole::loss) p.losses.push_back(i);
-      }
-      p.bytes_of = [this, &whole, device](LoweredGraph program) {
-        finish(program);
-        const DeviceProgram own = assemble_program(whole, whole.devices[device].program, replica_of(device, program), o_);
-        return ProgramBytes{own.peak_bytes(), own.arenas[static_cast<std::size_t>(ArenaKind::scratch)].bytes};
-      };
-    }
+    for (const ProgramToOffload& s : senders) programs.push_back(s.program);
     plan_.recompute = recompute_programs(programs, o_);
+  }
+
+  Plan planned(const UnitPrograms& programs) const {
+    UnitPrograms all;
+    for (const auto& program : programs) all.push_back(std::make_unique<LoweredGraph>(*program));
+    Plan plan = plan_;
+    assemble_programs(plan, all);
+    plan.seconds = seconds_of(plan);
+    return plan;
+  }
+
+  // `whole`: a plan of all programs; exchanges that it does not have are added.
+  ProgramToOffload sender_of(std::size_t u, Plan& whole) const {
+    const auto device = static_cast<std::size_t>(std::ranges::find(unit_of_, u) - unit_of_.begin());
+    ProgramToOffload sender{{best_.programs[u].get(), device, {}, {}}, {}, {}};
+    ProgramToRecompute& p = sender.program;
+    for (std::size_t i = 0; i < p.program->outputs.size(); ++i) {
+      const std::size_t output = best_.graphs->outputs.empty() ? i : at(best_.graphs->outputs[best_.graphs->of[device]][i]);
+      if (outputs_[output].role == ValueRole::loss) p.losses.push_back(i);
+    }
+    p.bytes_of = [this, &whole, device](LoweredGraph program) {
+      finish(program);
+      for (const Exchange& e : program.exchanges)
+        if (std::ranges::find(whole.exchanges, e.name, &Exchange::name) == whole.exchanges.end()) whole.exchanges.push_back(e);
+      const DeviceProgram own = assemble_program(whole, whole.devices[device].program, replica_of(device, program), o_);
+      return ProgramBytes{own.peak_bytes(), own.arenas[static_cast<std::size_t>(ArenaKind::scratch)].bytes};
+    };
+    if (o_.memory.activations_on.empty()) return sender;
+    for (std::size_t d = 0; d < unit_of_.size(); ++d) {
+      const int keeper = o_.memory.activations_on[d];
+      if (unit_of_[d] != u || keeper < 0) continue;
+      sender.pairs.push_back({static_cast<int>(d), keeper});
+      if (std::ranges::find(sender.keepers, unit_of_[at(keeper)]) == sender.keepers.end()) sender.keepers.push_back(unit_of_[at(keeper)]);
+    }
+    if (sender.pairs.empty()) return sender;
+    const auto keeper = at(sender.pairs[0].keeper);
+    const bool same_kind = o_.devices[device].id.backend == o_.devices[keeper].id.backend;
+    sender.link.beside = backend(o_.devices[device].id.backend).stages_inputs();
+    sender.link.seconds = [this, device, keeper, same_kind](std::int64_t bytes) {
+      return seconds_to_send(bytes, models_[device], models_[keeper], same_kind);
+    };
+    return sender;
   }
 
   void finish(LoweredGraph& program) const {
@@ -291,19 +351,20 @@ class Compilation {
 
   Replica replica_of(std::size_t d, const LoweredGraph& program) const {
     const bool stages_inputs = backend(o_.devices[d].id.backend).stages_inputs();
-    Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, &program, stages_inputs};
+    Replica replica{o_.devices[d], models_[d], slices_[d].begin, slices_[d].size, &program, stages_inputs,
+                    only_keeps(o_, static_cast<int>(d))};
     if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
-    if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(d));
+    const std::size_t sender = only_keeps(o_, static_cast<int>(d)) ? *kept_by(d) : d;  // in whose order it does what it does
+    if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(sender));
     return replica;
   }
 
   // Fills the plan by these programs, by unit.
-  void assemble_programs(Plan& plan, const std::vector<std::unique_ptr<LoweredGraph>>& programs) {
+  void assemble_programs(Plan& plan, const UnitPrograms& programs) const {
     for (const auto& program : programs) finish(*program);
     std::vector<Replica> replicas;
     for (std::size_t d = 0; d < o_.devices.size(); ++d) replicas.push_back(replica_of(d, *programs[unit_of_[d]]));
     if (o_.parallel.micro_batches > 1 && placement_ && placement_->stages > 1) plan.schedule = to_string(o_.parallel.schedule);
-    rows_.resize(outputs_.size());
     assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);
   }
 
@@ -356,7 +417,7 @@ Graph training_graph(const GraphSource& source, const CompileOptions& asked) {
   const Losses losses = losses_of(source, options);
   PassContext context{.options = options, .samples = options.batch, .losses = &losses};
   const Graph model = source(options.batch);
-  if (options.devices.size() > 1) context.placement = placement_of(source, model, {}, options, nullptr);
+  if (computing_devices(options).size() > 1) context.placement = placement_of(source, model, {}, options, nullptr);
   Graph whole = run_passes(passes_of(options.mode), model, context);
   return context.placed() ? joined(programs_of(std::move(whole), options), options) : whole;
 }

@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "planner/check_sizes.h"
 #include "planner/compile.h"
+#include "planner/recompute/offload.h"
 
 namespace tandem {
 namespace {
@@ -67,6 +68,17 @@ void offload_optimizer(CompileOptions& o) {
   o.devices.push_back({.id = {"cpu", 0}, .weight = 0});
 }
 
+// Each device's are kept by a CPU device of its own. Less memory is asked for than there is, as much as has to be.
+void offload_activations(CompileOptions& o) {
+  const auto senders = static_cast<int>(o.devices.size());
+  o.memory.activations_on.assign(o.devices.size(), -1);
+  for (int d = 0; d < senders; ++d) {
+    insert_cpu_device(o, senders + d);
+    o.memory.activations_on[at(d)] = senders + d;
+  }
+  o.memory.budget = MemoryBudget{.fit = true};
+}
+
 std::vector<Way> ways_of(const CompileOptions& o) {
   std::vector<Way> ways;
   const auto add = [&](std::string words, const auto& change) {
@@ -76,16 +88,20 @@ std::vector<Way> ways_of(const CompileOptions& o) {
     change(options);
     ways.push_back({std::move(words), std::move(options)});
   };
+  const bool gpus = std::ranges::all_of(o.devices, [](const DeviceSpec& d) { return d.id.backend != "cpu"; });
   if (!o.memory.budget && o.memory.recompute.empty())
     add(concat(option("memory_budget"), " fit activations are computed again"),
         [](CompileOptions& w) { w.memory.budget = MemoryBudget{.fit = true}; });
+  if (gpus && !o.memory.budget && o.memory.recompute.empty() && o.memory.activations_on.empty() && !o.placement)
+    add(concat(option("offload"), " activations and ", option("memory_budget"), " fit activations are in host memory between the passes"),
+        offload_activations);
   const std::int64_t replicas =
       std::max<std::int64_t>(1, std::ranges::count_if(o.devices, [](const DeviceSpec& d) { return d.weight > 0; }));
   for (std::int64_t parts = 2 * o.parallel.micro_batches; parts <= o.batch / replicas && o.batch % parts == 0; parts *= 2)
     add(concat(option("micro_batches"), ' ', parts), [&](CompileOptions& w) { w.parallel.micro_batches = parts; }), ways.back().more = true;
   const bool data_alone = o.parallel.tensor == 1 && o.parallel.pipeline == 1 && o.parallel.places.empty() && !o.configuration &&
                           !o.placement && o.parallel.weights_on < 0;
-  if (data_alone && std::ranges::all_of(o.devices, [](const DeviceSpec& d) { return d.id.backend != "cpu"; }))
+  if (data_alone && gpus)
     add(concat(option("offload"), " optimizer trained weights and the optimizer's states are in host memory"), offload_optimizer);
   if (data_alone && o.devices.size() > 1 && o.parallel.zero < 3)
     add(concat(option("parallel"), " zero=3 parameters and the optimizer's states lie in parts on the ", o.devices.size(), " devices"),
@@ -102,12 +118,14 @@ std::string help_for(const CompileOptions& o, const Compile& compile) {
     if (way.more && told) continue;
     try {
       const Plan plan = compile(way.options);
-      if (too_large(plan, way.options)) continue;
+      const bool nothing_moves = !way.options.memory.activations_on.empty() && std::ranges::none_of(plan.exchanges, moves_activations);
+      if (too_large(plan, way.options) || nothing_moves) continue;
       std::int64_t most = 0;
       for (const PlanDevice& d : plan.devices)
         if (d.weight > 0) most = std::max(most, plan.programs[d.program].peak_bytes());
       text += concat("; with ", way.words, ": ", mebibytes(most), " for a batch of ", o.batch);
-      if (!plan.recompute.empty()) text += concat(" (", plan.recompute, ")");
+      for (const std::string& how : {plan.recompute, plan.offload})
+        if (!how.empty()) text += concat(" (", how, ")");
       told = told || way.more;
     } catch (const Stopped&) {
       throw;

@@ -1,5 +1,6 @@
 // What a plan is made of and for: the model, as graphs of any batch size, and what is asked.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -95,6 +96,12 @@ struct Parallelism {
   std::int64_t micro_batches = 1;
   int weights_on = -1;  // the device, as an index into CompileOptions::devices, on which trained parameters and states live; -1: on each
   int merge_on = -1;    // the device to which the replicas' outputs go and which computes the loss of the whole batch; -1: each its share
+  // Further such devices, as of other processes: each parameter lives on one of all of them, which have about as many bytes each.
+  std::vector<int> weights_on_too{};
+  bool has_weights(int device) const {
+    const bool too = std::find(weights_on_too.begin(), weights_on_too.end(), device) != weights_on_too.end();
+    return weights_on >= 0 && (device == weights_on || too);
+  }
   // Nodes and parameters that the pattern names, or that belong to a module that it names, are put on these devices. The first such rule
   // counts; what no rule names lies with its operands (planner/place/by_rules.h). Mesh and factors are then those of each such group.
   struct Place {
@@ -125,8 +132,8 @@ struct PlacementRequest {
   // Mesh axes over which parameters are split as it is found out (planner/place/choose_parts.h), unless something was said of one.
   std::optional<std::size_t> layers_along{}, parameters_along{};
   bool gather_again = false;  // parameters in parts are gathered for the backward pass anew, and not held whole until then
-  // The position along `parameters_along` that holds all of every parameter; absent: each holds a part.
-  std::optional<std::size_t> home{};
+  // The positions along `parameters_along` of which one holds all of a parameter; none: each holds a part.
+  std::vector<std::size_t> homes{};
   // The position along the samples' axis to which what the loss reads goes, and which computes it; absent: each has its samples' loss.
   std::optional<std::size_t> merged{};
 };
@@ -216,6 +223,9 @@ struct MemoryOptions {
   std::optional<MemoryBudget> budget;  // training
   // Training, in place of a budget: what ONNX nodes make that are named by these patterns, or whose modules are, is computed again.
   std::vector<std::string> recompute;
+  // Training, by device: the one that keeps its activations from the forward to the backward pass; -1: none. Empty: no device sends any.
+  // A device that is named here and has no weight computes nothing, unless weights live on it.
+  std::vector<int> activations_on;
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t first_bucket_bytes = 1 << 20;
   std::string order;               // for tests: size, lifetime, size*lifetime; empty: the best
@@ -257,6 +267,12 @@ struct CompileOptions {
 
 // Times differ from run to run, and with them the kernels chosen, whose sums are rounded in other places.
 inline bool chooses_by_time(const CompileOptions& o) { return o.tuning.autotune && !o.kernel.deterministic; }
+
+// Whether other devices' activations are all that the device is for, and the devices of which that is not so, ascending.
+bool only_keeps(const CompileOptions& options, int device);
+std::vector<int> computing_devices(const CompileOptions& options);
+// Puts the next CPU device there in the list, without samples or a limit of its memory. What is said by a device's number is said anew.
+void insert_cpu_device(CompileOptions& options, int place);
 
 // Rows of a batch per device by weight: floor or ceiling of the exact share, sum = batch (largest remainder first,
 // the earlier device first among equals). Fails (usage) where no weight is positive or one is negative.

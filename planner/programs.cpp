@@ -119,6 +119,8 @@ class Joiner {
 // By the mesh axes that the samples lie along.
 std::vector<SliceOfBatch> slices_of(const CompileOptions& o, const std::optional<PlacementRequest>& placement) {
   std::vector<SliceOfBatch> slices(o.devices.size(), {0, o.batch});
+  for (std::size_t d = 0; d < slices.size(); ++d)
+    if (only_keeps(o, static_cast<int>(d))) slices[d] = {};
   if (!placement) return slices;
   const std::size_t groups = placement->stages > 0 ? at(placement->stages) : placement->groups.size();  // others have their devices
   for (const DeviceGroup& group : std::span(placement->groups).first(groups))
@@ -159,18 +161,26 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
 
 Programs programs_of(Graph whole, const CompileOptions& o) {
   Programs programs;
+  Graph nothing;
+  nothing.name = whole.name;
   if (whole.groups.empty()) {
     programs.graphs.push_back(std::move(whole));
-    programs.of = {0};
-    return programs;
+    programs.of.assign(o.devices.size(), 0);
+  } else {
+    place_rest(whole);
+    const int devices = static_cast<int>(o.devices.size());
+    DeviceClasses classes = cut_by_class(whole, devices);
+    programs.graphs = std::move(classes.graphs);
+    programs.of = std::move(classes.of);
+    programs.outputs = std::move(classes.outputs);
+    programs.begins = begins_of_parts(whole, devices);
   }
-  place_rest(whole);
-  const int devices = static_cast<int>(o.devices.size());
-  DeviceClasses classes = cut_by_class(whole, devices);
-  programs.graphs = std::move(classes.graphs);
-  programs.of = std::move(classes.of);
-  programs.outputs = std::move(classes.outputs);
-  programs.begins = begins_of_parts(whole, devices);
+  const auto keeps = [&](std::size_t d) { return only_keeps(o, static_cast<int>(d)); };
+  for (std::size_t d = 0; d < o.devices.size(); ++d)
+    if (keeps(d)) programs.of[d] = programs.graphs.size();
+  if (std::ranges::find(programs.of, programs.graphs.size()) == programs.of.end()) return programs;
+  programs.graphs.push_back(std::move(nothing));
+  if (!programs.outputs.empty()) programs.outputs.emplace_back();
   return programs;
 }
 

@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "base/units.h"
 #include "planner/place/by_rules.h"
+#include "planner/recompute/chunks.h"
 
 namespace tandem {
 namespace {
@@ -44,33 +45,35 @@ class Named {
 };
 
 Recomputed within_budget(const ProgramToRecompute& p, const CompileOptions& o) {
-  const MemoryBudget& budget = *o.memory.budget;
-  std::int64_t bytes = 0;
-  if (budget.share)
-    bytes = budget_of_share(*p.program, p.losses, *budget.share, p.bytes_of);
-  else
-    bytes = budget.bytes[budget.bytes.size() == 1 ? 0 : p.device];
-  Recomputed r = recompute_within(*p.program, p.losses, bytes, p.bytes_of);
-  if (!r.reached && !budget.fit)
-    fail(ExitCode::device, "device ", o.devices[p.device].id, ": ", option("memory_budget"), " asks for a plan of ", text_of_bytes(bytes),
-         ", the smallest that was found takes ", text_of_bytes(r.bytes),
-         o.parallel.micro_batches > 1 ? " for micro-batches of " : " for a batch of ", o.batch);
+  const std::int64_t bytes = budget_of(p, o);
+  Recomputed r = recompute_chunks(*p.program, p.losses, bytes, p.bytes_of);
+  if (!r.reached && !o.memory.budget->fit) refuse_budget(p, o, bytes, r.bytes);
   return r;
 }
 
 }  // namespace
 
+bool has_budget(const CompileOptions& o) { return o.memory.budget && (o.memory.budget->share || !o.memory.budget->bytes.empty()); }
+
+std::int64_t budget_of(const ProgramToRecompute& p, const CompileOptions& o) {
+  const MemoryBudget& budget = *o.memory.budget;
+  if (budget.share) return budget_of_share(*p.program, p.losses, *budget.share, p.bytes_of);
+  return budget.bytes[budget.bytes.size() == 1 ? 0 : p.device];
+}
+
+void refuse_budget(const ProgramToRecompute& p, const CompileOptions& o, std::int64_t asked, std::int64_t smallest) {
+  fail(ExitCode::device, "device ", o.devices[p.device].id, ": ", option("memory_budget"), " asks for a plan of ", text_of_bytes(asked),
+       ", the smallest that was found takes ", text_of_bytes(smallest),
+       o.parallel.micro_batches > 1 ? " for micro-batches of " : " for a batch of ", o.batch);
+}
+
 std::string recompute_programs(std::span<const ProgramToRecompute> programs, const CompileOptions& o) {
-  const bool budget = o.memory.budget && (o.memory.budget->share || !o.memory.budget->bytes.empty());
+  const bool budget = has_budget(o);
   if (!budget && o.memory.recompute.empty()) return "";
-  for (const ProgramToRecompute& p : programs)
-    if (std::ranges::any_of(p.program->steps, [](const Step& s) { return s.chunk > 0; }))
-      fail(ExitCode::usage, option(budget ? "memory_budget" : "recompute"), ": device ", o.devices[p.device].id,
-           " works on several stages, of which none can be computed again: expected one stage a device");
   Named named(o);
   std::vector<Recomputed> all;
   for (const ProgramToRecompute& p : programs)
-    all.push_back(budget ? within_budget(p, o) : recompute_named(*p.program, p.losses, std::ref(named)));
+    all.push_back(budget ? within_budget(p, o) : recompute_named_chunks(*p.program, p.losses, std::ref(named)));
   named.check();
   for (std::size_t i = 0; i < programs.size(); ++i) *programs[i].program = std::move(all[i].again.program);
   // Of several, the one that takes the most time.

@@ -19,4 +19,10 @@ struct ProgramToRecompute {
 // kept, with the fewest bytes that can, and (usage) on a pattern that names nothing. A budget that fits takes the fewest bytes then.
 std::string recompute_programs(std::span<const ProgramToRecompute> programs, const CompileOptions& options);
 
+bool has_budget(const CompileOptions& options);  // of bytes: one that fits has none where a plan without fits
+// The bytes that the plan may take on the program's device; there is a budget.
+std::int64_t budget_of(const ProgramToRecompute& program, const CompileOptions& options);
+[[noreturn]] void refuse_budget(const ProgramToRecompute& program, const CompileOptions& options, std::int64_t asked,
+                                std::int64_t smallest);
+
 }  // namespace tandem

@@ -24,7 +24,7 @@ void warn_of_idle_devices(std::vector<std::string>& list, const Plan& plan) {
 // One device does all, whatever was said of several.
 void warn_of_one_device(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
   const Parallelism& p = o.parallel;
-  if (plan.devices.size() > 1 || (p.data < 2 && p.tensor < 2 && p.pipeline < 2 && p.stages.empty())) return;
+  if (computing_devices(o).size() > 1 || (p.data < 2 && p.tensor < 2 && p.pipeline < 2 && p.stages.empty())) return;
   const std::string_view said = p.stages.empty() ? "parallel" : "stage";
   list.push_back(concat(option(said), " is left out: there is one device, ", plan.devices[0].device, ", which has the whole model"));
 }
@@ -61,8 +61,8 @@ void warn_of_statistics(std::vector<std::string>& list, const Plan& plan, const 
 
 // Too few micro-batches keep stages waiting.
 void warn_of_bubble(std::vector<std::string>& list, const Plan& plan, const CompileOptions& o) {
-  if (o.configuration || o.placement || o.parallel.pipeline == 1 || plan.devices.size() < 2) return;
-  const Parallelism p = resolved(o.parallel, o.devices.size());
+  if (o.configuration || o.placement || o.parallel.pipeline == 1 || computing_devices(o).size() < 2) return;
+  const Parallelism p = resolved(o.parallel, computing_devices(o).size());
   const auto stages = static_cast<int>(p.pipeline);
   const auto waits = [&](int micro_batches) {
     const std::vector<PartTimes> equal(static_cast<std::size_t>(stages * p.schedule.chunks), PartTimes{1, 1, 1});

@@ -206,9 +206,60 @@ void offload_optimizer(CompileOptions& plan, int ranks) {
     fail(ExitCode::usage, asked, ": no GPU is among the devices (", to_string(plan.devices), "), whose states are in host memory anyway");
   if (plan.parallel.weights_on >= 0)
     fail(ExitCode::usage, asked, " and ", option("weights_on"), " both say where weights live: leave one of them out");
-  if (ranks > 1)
-    fail(ExitCode::usage, asked, " is of one process: of ", ranks, " one of ", option("devices"), " is named by ", option("weights_on"));
-  keep_weights_on(plan, "cpu:0");
+  if (ranks == 1) return keep_weights_on(plan, "cpu:0");
+  const int each = static_cast<int>(plan.devices.size()) / ranks;
+  const bool all = plan.parallel.data == std::ssize(plan.devices);
+  for (int r = 0; r < ranks; ++r) insert_cpu_device(plan, (r + 1) * each + r);
+  plan.parallel.weights_on = each;
+  for (int r = 1; r < ranks; ++r) plan.parallel.weights_on_too.push_back((r + 1) * each + r);
+  if (all) plan.parallel.data = std::ssize(plan.devices);
+}
+
+namespace {
+
+// Devices of a rank whose activations are sent: its GPUs, or all that compute where somebody said where weights live.
+std::vector<int> senders_of(const CompileOptions& plan, DeviceRange range) {
+  std::vector<int> gpus, all;
+  for (int d = range.first; d < range.first + range.count; ++d) {
+    if (plan.devices[at(d)].weight <= 0 || plan.parallel.has_weights(d)) continue;
+    all.push_back(d);
+    if (plan.devices[at(d)].id.backend != "cpu") gpus.push_back(d);
+  }
+  return gpus.empty() && plan.parallel.weights_on >= 0 ? all : gpus;
+}
+
+// The rank's device without samples on which weights live; -1: there is none.
+int home_of(const CompileOptions& plan, DeviceRange range) {
+  for (int d = range.first; d < range.first + range.count; ++d)
+    if (plan.parallel.has_weights(d) && plan.devices[at(d)].weight <= 0) return d;
+  return -1;
+}
+
+}  // namespace
+
+void offload_activations(CompileOptions& plan, int ranks) {
+  const std::string asked = concat(option("offload"), " activations");
+  const int each = static_cast<int>(plan.devices.size()) / ranks;
+  const std::size_t first = senders_of(plan, {0, each}).size();
+  if (first == 0)
+    fail(ExitCode::usage, asked, ": no GPU is among the devices (", to_string(plan.devices),
+         "), whose activations are in host memory anyway");
+  bool all_have_homes = true;  // else ranks would have more and fewer devices
+  for (int r = 0; r < ranks; ++r) all_have_homes = all_have_homes && home_of(plan, {r * each, each}) >= 0;
+  plan.memory.activations_on.assign(plan.devices.size(), -1);
+  for (int r = ranks; r-- > 0;) {
+    const std::vector<int> senders = senders_of(plan, {r * each, each});
+    if (senders.size() != first)
+      fail(ExitCode::usage, asked, ": rank 0 has ", first, " devices that send activations, rank ", r, " has ", senders.size(),
+           ": expected as many of each");
+    const int home = all_have_homes ? home_of(plan, {r * each, each}) : -1;  // it keeps those of the rank's first device
+    int behind = (r + 1) * each;
+    for (const int d : senders) {
+      const int keeper = home >= 0 && d == senders[0] ? home : behind++;
+      if (keeper != home) insert_cpu_device(plan, keeper);
+      plan.memory.activations_on[at(d)] = keeper;
+    }
+  }
 }
 
 std::string to_string(const std::vector<DeviceSpec>& devices) {

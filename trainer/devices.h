@@ -26,9 +26,13 @@ int add_device(std::vector<DeviceSpec>& devices, std::string_view text, std::str
 void keep_weights_on(CompileOptions& plan, std::string_view device);
 // The device, which is added as above, gets what the replicas give and computes the loss of the whole batch. Fails (usage) as above.
 void merge_on(CompileOptions& plan, std::string_view device);
-// Weights and states in host memory, on the first CPU device. Fails (usage) where no GPU is among the devices, of several `ranks`, and
-// where something else says where they live.
+// The same in host memory, on the first CPU device; of several `ranks` on one more of each, which share the parameters out. Fails (usage)
+// where no GPU is among the devices, and where something else says where they live.
 void offload_optimizer(CompileOptions& plan, int ranks = 1);
+// Activations of each GPU are kept by a CPU device of its own between the passes: by that on which the weights live, else by one that is
+// added behind the devices of its rank. CPU devices' are where somebody said where weights live. Fails (usage) where there is nobody to
+// send any, and where ranks have more and fewer of those.
+void offload_activations(CompileOptions& plan, int ranks = 1);
 std::string to_string(const std::vector<DeviceSpec>& devices);  // "cpu:0, cpu:1"
 
 // The accelerators that are here.

@@ -17,6 +17,7 @@ class Arrangement {
   void run() {
     move_conversions();
     hoist();
+    for (Step& s : p_.steps) s.stream = stream_of(s);
     std::vector<std::size_t> order(p_.steps.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t s) { return place_of(p_.steps[s]); });
@@ -33,6 +34,15 @@ class Arrangement {
  private:
   static Place place_of(const Step& s) { return {s.phase, s.chunk}; }
   BufferId root(BufferId id) const { return root_of(p_.buffers, id); }
+
+  // Stages send each way on streams of their own.
+  int stream_of(const Step& s) const {
+    const auto* exchange = s.as<ExchangeStep>();
+    if (!exchange || !is_of_micro_batch(s.phase) || p_.exchanges[exchange->exchange].kind != ExchangeKind::send) return s.stream;
+    const bool sends = s.outputs.empty();
+    if (s.phase == Phase::forward) return sends ? send_forward_stream : receive_forward_stream;
+    return sends ? send_backward_stream : receive_backward_stream;
+  }
 
   // What only moves or rounds elements is done as early as it is first read, and no earlier: it is held no longer than that.
   void move_conversions() {

@@ -48,6 +48,7 @@ struct LoweredGraph {
   // By ExchangeStep::exchange; the programs of other devices have the same ones by name. Seconds not set, devices only where
   // it is not all of them.
   IdVector<ExchangeId, Exchange> exchanges;
+  bool ordered = false;    // updates stay where they are: steps wait for others by number
   double seconds = 0;
   double turned_seconds = 0;  // of these: what turns parameters that were gathered, and what goes into exchanges
   std::vector<std::string> warnings;
@@ -84,7 +85,7 @@ BufferId root_of(const std::vector<Buffer>& buffers, BufferId id);
 // Whether a step writes parameters or states alone.
 bool is_update(const LoweredGraph& program, const Step& step);
 
-// Moves every update to right behind the last step that reads its parameter or makes its gradient.
+// Moves every update to right behind the last step that reads its parameter or makes its gradient; not of a program that is ordered.
 void schedule_updates(LoweredGraph& program);
 
 // Puts the steps of a program with micro-batches in the order of their phases.

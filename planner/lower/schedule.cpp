@@ -41,6 +41,7 @@ bool is_update(const LoweredGraph& p, const Step& s) {
 }
 
 void schedule_updates(LoweredGraph& p) {
+  if (p.ordered) return;
   // ready[b]: behind which step the memory of root b is final, counting only steps that are no updates.
   IdVector<BufferId, int> ready(p.buffers.size(), -1);
   std::vector<std::size_t> updates;

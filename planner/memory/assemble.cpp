@@ -46,7 +46,7 @@ struct Class {
   ProgramId kept;  // what they run of the plan whose parameters this one shares
   bool has(const Replica& r, ProgramId keeps) const {
     return first->program == r.program && first->slice_size == r.slice_size && first->outputs == r.outputs &&
-           first->schedule == r.schedule && first->spec.id.backend == r.spec.id.backend && first->stages_inputs == r.stages_inputs &&
+           first->schedule == r.schedule && first->only_keeps == r.only_keeps && first->spec.id.backend == r.spec.id.backend && first->stages_inputs == r.stages_inputs &&
            kept == keeps && all_of(first->model) == all_of(r.model);
   }
 };
@@ -105,7 +105,7 @@ class PlanAssembler {
 
   // Where each device stands among its links: by its own number, or in the list where they are of several kinds.
   std::vector<int> device_numbers() const {
-    const auto kind = [&](const Replica& r) { return r.spec.id.backend == replicas_[0].spec.id.backend; };
+    const auto kind = [&](const Replica& r) { return r.only_keeps || r.spec.id.backend == replicas_[0].spec.id.backend; };
     const bool alike = std::ranges::all_of(replicas_, kind);
     std::vector<int> numbers;
     for (const Replica& r : replicas_) numbers.push_back(alike ? r.spec.id.index : static_cast<int>(numbers.size()));
@@ -114,8 +114,9 @@ class PlanAssembler {
 
   void list_exchanges(bool deterministic) {
     const std::vector<int> numbers = device_numbers();
-    std::vector<int> all(replicas_.size());
-    std::iota(all.begin(), all.end(), 0);
+    std::vector<int> all;
+    for (std::size_t d = 0; d < replicas_.size(); ++d)
+      if (!replicas_[d].only_keeps) all.push_back(static_cast<int>(d));
     std::set<std::string> known;
     std::map<std::string, std::int64_t> elements;  // of the member that has all
     for (const Class* c : leader_first_)
@@ -157,7 +158,7 @@ class PlanAssembler {
       };
       keep(*replica.program, true);
       // A device without samples keeps what the others keep whole: another batch may have some for it.
-      if (replica.slice_size == 0) keep(*leader_first_[0]->first->program, false);
+      if (replica.slice_size == 0 && !replica.only_keeps) keep(*leader_first_[0]->first->program, false);
       std::int64_t ends[std::size(arena_kinds)] = {};
       for (std::size_t p = 0; p < own.size(); ++p) {
         const auto& [parameter, buffer] = own[p];
@@ -219,6 +220,14 @@ class PlanAssembler {
 };
 
 }  // namespace
+
+double seconds_to_send(std::int64_t bytes, const DeviceModel& from, const DeviceModel& to, bool same_kind) {
+  const Exchange send{.kind = ExchangeKind::send, .name = {}, .devices = {0, 1}, .elements = bytes, .dtype = DType::uint8};
+  double seconds = 0;
+  for (const DeviceModel* model : {&from, &to})
+    seconds = std::max({seconds, seconds_of(send, {0, 1}, *model, false), same_kind ? 0 : seconds_by_host(send, *model)});
+  return seconds;
+}
 
 StageSchedule stage_schedule(const CompileOptions& o, const std::optional<PlacementRequest>& placement, int device) {
   int stage = 0, chunks = 1;

@@ -26,6 +26,7 @@ struct Replica {
   std::int64_t slice_size = 0;
   const LoweredGraph* program = nullptr;  // may be shared by devices
   bool stages_inputs = false;             // the backend's
+  bool only_keeps = false;                // activations of others, and nothing of its own
   StageSchedule schedule{};               // of the device's stage; empty: the batch goes through whole
   std::vector<int> outputs;               // by the program's outputs: which of the plan's it is; empty: the same ones
   int output(std::size_t of_program) const { return outputs.empty() ? static_cast<int>(of_program) : outputs[of_program]; }
@@ -36,6 +37,9 @@ struct Replica {
 // the host, without their types. `rows`: how many rows of each output are one sample's; 0: each device that has it gives a part of its own.
 void assemble(Plan& plan, const std::vector<Replica>& replicas, const std::vector<HostOutput>& outputs, std::span<const std::int64_t> rows,
               const CompileOptions& options, const Plan* parameters_of);
+
+// Of a device to another, of its own kind or not, by either's links.
+double seconds_to_send(std::int64_t bytes, const DeviceModel& from, const DeviceModel& to, bool same_kind);
 
 // The phase and chunk in which a program makes an output.
 std::pair<Phase, int> made_in(const LoweredGraph& program, BufferId output);

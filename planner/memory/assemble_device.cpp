@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "planner/memory/assemble.h"
 #include "planner/memory/place.h"
@@ -143,9 +144,11 @@ class ProgramAssembler {
     reads_ = writes_ = written;
     const auto root = [&](BufferId id) { return root_of(program_.buffers, id); };
     StepId computed = last_step();
+    const int slices = computed.index + 1;
     for (StepId s{0}; s <= computed; ++s.index) written[root(device_.steps[s].outputs[0])] = s;  // slices
     for (Step s : program_.steps) {
       if (auto* exchange = s.as<ExchangeStep>()) take_from_plan(s, *exchange);
+      for (const StepId w : std::exchange(s.waits, {})) wait_for(s, {slices + w.index});
       std::vector<BufferId> in, out;
       for (const BufferId id : s.inputs)
         if (id.present()) in.push_back(root(id));
@@ -179,15 +182,7 @@ class ProgramAssembler {
   // Waits follow when the schedule is written out (expanded).
   void add_phased_steps() {
     for (Step s : program_.steps) {
-      if (auto* exchange = s.as<ExchangeStep>()) {
-        take_from_plan(s, *exchange);
-        if (plan_.exchanges[exchange->exchange].kind == ExchangeKind::send && is_of_micro_batch(s.phase)) {
-          const bool forward = s.phase == Phase::forward, sends = s.outputs.empty();
-          s.stream = forward ? (sends ? send_forward_stream : receive_forward_stream)
-                     : sends ? send_backward_stream
-                             : receive_backward_stream;
-        }
-      }
+      if (auto* exchange = s.as<ExchangeStep>()) take_from_plan(s, *exchange);
       device_.steps.push_back(std::move(s));
     }
   }

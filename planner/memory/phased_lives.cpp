@@ -3,6 +3,7 @@
 #include <set>
 
 #include "planner/memory/assemble.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 
@@ -16,7 +17,9 @@ void find_phased_lives(DeviceProgram& device) {
   struct Use {
     int first = -1, last = -1;
     std::set<std::pair<Phase, int>> places;  // of micro-batches
-    bool once = false, beside = false;  // by a step that is done once; on another stream than the compute stream, or by several chunks
+    // by a step that is done once; on another stream than the compute stream, or by several chunks. Who reuses the memory of what goes to
+    // another device waits for that.
+    bool once = false, beside = false;
   };
   IdVector<BufferId, Use> uses(device.buffers.size());
   for (StepId s{0}; s.index < steps; ++s.index) {
@@ -28,7 +31,7 @@ void find_phased_lives(DeviceProgram& device) {
       u.last = s.index;
       if (micro(step)) u.places.emplace(step.phase, step.chunk);
       u.once = u.once || !micro(step);
-      u.beside = u.beside || step.stream != compute_stream;
+      u.beside = u.beside || (step.stream != compute_stream && step.stream != offload_stream && step.stream != fetch_stream);
     };
     for (const BufferId id : step.inputs) use(id);
     for (const BufferId id : step.outputs) use(id);

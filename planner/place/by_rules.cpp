@@ -85,7 +85,7 @@ std::vector<DeviceGroup> groups_by_rules(const CompileOptions& o) {
   }
   std::vector<int> rest;  // with no rules all of them
   for (int d = 0; d < static_cast<int>(o.devices.size()); ++d)
-    if (!taken.contains(d)) rest.push_back(d);
+    if (!taken.contains(d) && !only_keeps(o, d)) rest.push_back(d);
   if (!rest.empty()) sets.push_back(rest);
   std::ranges::sort(sets);  // by their first devices
   for (const std::vector<int>& set : sets)

@@ -1,6 +1,7 @@
 #include "planner/place/choose_parts.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 

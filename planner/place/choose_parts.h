@@ -1,6 +1,7 @@
 // Which parameters are split, where it was asked that it be found out.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vecto
 ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const ChosenParts& layers, std::int64_t layers_parts,
                                 const OptimizerOptions& optimizer, bool frozen);
 
-// Every parameter that is trained and has an axis lies whole on the device at that position of the mesh, and the others have nothing of it.
-ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home);
+// Every parameter that is trained and has an axis lies whole on the device at one of these positions of the mesh, and the others have
+// nothing of it. Homes have about as much each.
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::span<const std::size_t> homes);
 
 }  // namespace tandem

@@ -21,7 +21,9 @@ class Configured {
   Configured(const Graph& model, const CompileOptions& o) : model_(model), o_(o), c_(*o.configuration) {}
 
   PlacementRequest run() {
-    if (c_.devices != std::ssize(o_.devices)) refuse("it is for ", c_.devices, " devices, there are ", o_.devices.size());
+    const std::vector<int> computing = computing_devices(o_);
+    if (c_.devices != std::ssize(computing)) refuse("it is for ", c_.devices, " devices, there are ", computing.size());
+    if (computing.back() >= c_.devices) refuse("it counts devices that compute alone, and ranks have others between them");
     find_groups();
     find_mesh();
     std::set<std::string> computed;

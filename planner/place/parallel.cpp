@@ -65,8 +65,10 @@ std::size_t split_as_said(PlacementRequest& request, const Graph& model, const P
 
 // Where trained parameters live on one device.
 void check_home(const Parallelism& parallel, std::size_t devices) {
-  if (parallel.weights_on >= static_cast<int>(devices))
-    fail(ExitCode::usage, option("weights_on"), ": device ", parallel.weights_on, ", there are ", devices);
+  std::vector<int> homes = parallel.weights_on_too;
+  homes.push_back(parallel.weights_on);
+  for (const int home : homes)
+    if (home >= static_cast<int>(devices)) fail(ExitCode::usage, option("weights_on"), ": device ", home, ", there are ", devices);
   if (parallel.weights_on >= 0 && (parallel.tensor != 1 || parallel.pipeline != 1 || parallel.zero > 0))
     fail(ExitCode::usage, option("weights_on"), " goes with data parallelism alone, not with ", option("parallel"), ' ',
          to_string(parallel));
@@ -244,7 +246,7 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   check_stages(o.parallel);
   const bool staged = o.parallel.pipeline != 1;
   std::vector<DeviceGroup> groups = staged ? std::vector<DeviceGroup>() : groups_by_rules(o);
-  const Parallelism parallel = resolved(o.parallel, staged ? o.devices.size() : groups[0].devices.size());
+  const Parallelism parallel = resolved(o.parallel, staged ? computing_devices(o).size() : groups[0].devices.size());
   if (staged) groups = groups_of_stages(parallel, o);
   PlacementRequest request;
   if (parallel.data > 1) request = by_samples(model, replica_sizes(parallel, std::span(groups).first(staged ? groups.size() : 1), o));
@@ -260,10 +262,11 @@ PlacementRequest request_for(const Graph& model, const CompileOptions& o) {
   request.gather_again = parallel.zero == 3;
   if (parallel.weights_on >= 0 && parallel.data > 1) {
     request.parameters_along = 0;
-    request.home = static_cast<std::size_t>(parallel.weights_on);
+    request.homes = {static_cast<std::size_t>(groups[0].position_of(parallel.weights_on))};
+    for (const int d : parallel.weights_on_too) request.homes.push_back(static_cast<std::size_t>(groups[0].position_of(d)));
   }
   if (parallel.merge_on >= 0 && parallel.data > 1 && o.mode == PlanMode::training)
-    request.merged = static_cast<std::size_t>(parallel.merge_on);
+    request.merged = static_cast<std::size_t>(groups[0].position_of(parallel.merge_on));
   for (const Parallelism::Split& rule : parallel.splits)
     if (request.layers_along == split_as_said(request, model, rule)) request.layers_along.reset();
   if (!staged && o.parallel.places.empty()) return request;

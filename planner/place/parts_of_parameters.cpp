@@ -1,5 +1,6 @@
 // What replicas share out of parameters, gradients and optimizer states.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -38,18 +39,17 @@ bool can_be_owned(const Value& v) {
   return v.type.shape.rank() > 0 && v.type.shape.elements() > 0;
 }
 
-// The largest first, each to the device that has least. Where a device has no samples all keep all.
-ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const MeshAxis& mesh) {
+// The largest first, each to the device that has least, of those at the positions.
+ChosenParts owners(const Graph& graph, std::vector<ValueId> parameters, const MeshAxis& mesh, std::span<const std::size_t> positions) {
   const auto elements = [&](ValueId id) { return graph[id].type.shape.elements(); };
   std::erase_if(parameters, [&](ValueId id) { return !can_be_owned(graph[id]); });
   std::ranges::stable_sort(parameters, std::greater(), elements);
-  std::vector<std::int64_t> has(mesh.sizes.size());
+  std::vector<std::int64_t> has(positions.size());
   ChosenParts chosen;
-  if (std::ranges::count(mesh.sizes, 0) > 0) return chosen;
   for (const ValueId id : parameters) {
     const auto least = std::ranges::min_element(has);
     *least += elements(id);
-    chosen.emplace(id, all_on(static_cast<std::size_t>(least - has.begin()), graph[id].type.shape, mesh));
+    chosen.emplace(id, all_on(positions[static_cast<std::size_t>(least - has.begin())], graph[id].type.shape, mesh));
   }
   return chosen;
 }
@@ -75,16 +75,18 @@ ChosenParts parts_of_parameters(const Graph& graph, const MeshAxis& mesh, const 
     else if (const auto part = first_part(v, own, mesh))
       chosen.emplace(id, *part);
   }
-  for (auto& [id, part] : owners(graph, std::move(owned), mesh)) chosen.emplace(id, std::move(part));
+  if (std::ranges::count(mesh.sizes, 0) > 0) return chosen;  // all keep all of these
+  std::vector<std::size_t> all(mesh.sizes.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (auto& [id, part] : owners(graph, std::move(owned), mesh, all)) chosen.emplace(id, std::move(part));
   return chosen;
 }
 
-ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::size_t home) {
-  ChosenParts chosen;
+ChosenParts parameters_at_home(const Graph& graph, const MeshAxis& mesh, std::span<const std::size_t> homes) {
+  std::vector<ValueId> trained;
   for (std::size_t i = 0; i < graph.values.size(); ++i)
-    if (const Value& v = graph.values[i]; is_of_template(v) && v.trainable && can_be_owned(v))
-      chosen.emplace(ValueId{static_cast<int>(i)}, all_on(home, v.type.shape, mesh));
-  return chosen;
+    if (const Value& v = graph.values[i]; is_of_template(v) && v.trainable) trained.push_back({static_cast<int>(i)});
+  return owners(graph, std::move(trained), mesh, homes);
 }
 
 }  // namespace tandem

@@ -96,8 +96,8 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
       c.warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
                                 axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
   }
-  if (const auto along = request.parameters_along; along && request.home) {
-    chosen[*along] = parameters_at_home(graph, axes[*along], *request.home);
+  if (const auto along = request.parameters_along; along && !request.homes.empty()) {
+    chosen[*along] = parameters_at_home(graph, axes[*along], request.homes);
   } else if (along && (c.options.mode == PlanMode::training || request.gather_again)) {
     const auto layers = request.layers_along;
     chosen[*along] = parts_of_parameters(graph, axes[*along], layers ? chosen[*layers] : ChosenParts{}, layers ? axes[*layers].total() : 1,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "base/option.h"
 #include "base/spec.h"
@@ -151,12 +150,13 @@ std::string value_backwards(const Graph& model, const std::map<std::string, int,
 }
 
 std::vector<DeviceGroup> groups_of_stages(const Parallelism& p, const CompileOptions& o) {
-  const std::size_t size = o.devices.size() / static_cast<std::size_t>(p.pipeline);
+  const std::vector<int> all = computing_devices(o);
+  const std::size_t size = all.size() / static_cast<std::size_t>(p.pipeline);
   std::vector<DeviceGroup> groups;
   for (int g = 0; g < parts_of(p); ++g) {
     const int chunk = g / static_cast<int>(p.pipeline);
-    std::vector<int> devices(size);
-    std::iota(devices.begin(), devices.end(), g % static_cast<int>(p.pipeline) * static_cast<int>(size));
+    const auto first = all.begin() + g % static_cast<int>(p.pipeline) * static_cast<std::ptrdiff_t>(size);
+    std::vector<int> devices(first, first + static_cast<std::ptrdiff_t>(size));
     const std::string name = name_of_devices(devices, o);
     groups.push_back({.name = chunk > 0 ? concat(name, ", chunk ", chunk) : name, .axes = {}, .devices = std::move(devices)});
   }

@@ -285,7 +285,8 @@ class Play {
 }  // namespace
 
 bool is_between_stages(const DeviceProgram& program, const Step& step) {
-  return step.stream >= send_forward_stream && is_of_micro_batch(step.phase) && step.as<ExchangeStep>() && !program.schedule.empty();
+  const bool by_stages = step.stream >= send_forward_stream && step.stream <= receive_backward_stream;
+  return by_stages && is_of_micro_batch(step.phase) && step.as<ExchangeStep>() && !program.schedule.empty();
 }
 
 IdVector<BufferId, BufferId> roots_of(const DeviceProgram& program) {

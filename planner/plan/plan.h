@@ -273,6 +273,7 @@ struct Plan {
   std::string optimizer;           // "sgd momentum=0.9"
   Precision precision = Precision::fp32;
   std::string recompute;           // what of the activations is computed again, and the time that it takes; "": nothing is
+  std::string offload;             // which activations other devices keep, with the bytes that move and their time; "": none
   KernelOptions options;
   std::vector<HostInput> inputs;
   std::vector<HostOutput> outputs; // training: the loss (sum) and metrics first

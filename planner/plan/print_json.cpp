@@ -265,6 +265,7 @@ Json json_value_of(const Plan& plan, PlanDetail detail) {
       {"loss", plan.loss},
       {"optimizer", plan.optimizer},
       {"recompute", plan.recompute},
+      {"offload", plan.offload},
       {"precision", name_of(plan.precision)},
       {"seconds", plan.seconds},
       {"bounds", json_of(bounds_of(times.flat.plan, times.lines))},

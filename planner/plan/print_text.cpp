@@ -91,6 +91,7 @@ std::string header(const Plan& plan) {
   row("optimizer", plan.optimizer);
   row("precision", to_string(plan.precision));
   row("recompute", plan.recompute);
+  row("offload", plan.offload);
   if (plan.seconds > 0)
     row("estimated step",
         concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));

@@ -214,6 +214,7 @@ Plan read(const file::Plan& in) {
   plan.loss = in.loss();
   plan.optimizer = in.optimizer();
   plan.recompute = in.recompute();
+  plan.offload = in.offload();
   plan.precision = read_enum(in.precision(), Precision::fp8, "precision");
   plan.options.threads = in.options().threads();
   plan.options.deterministic = in.options().deterministic();

@@ -144,8 +144,11 @@ double seconds_of(const Plan& plan) {
 
 double bubble_of(const Plan& plan, const std::vector<Timeline>& lines) {
   double begin = std::numeric_limits<double>::max(), end = 0, busy = 0;
+  std::int64_t stages = 0;
   for (std::size_t d = 0; d < lines.size(); ++d) {
     const auto& steps = plan.program_of(d).steps;
+    if (std::ranges::none_of(steps, [](const Step& s) { return s.as<LaunchStep>() != nullptr; })) continue;  // it keeps what others make
+    ++stages;
     for (StepId s{0}; s.index < std::ssize(steps); ++s.index) {
       if (!is_of_micro_batch(steps[s].phase) || steps[s].stream != compute_stream) continue;
       begin = std::min(begin, lines[d].begins[s]);
@@ -153,7 +156,7 @@ double bubble_of(const Plan& plan, const std::vector<Timeline>& lines) {
       busy += steps[s].seconds;
     }
   }
-  return end > begin ? 1 - busy / ((end - begin) * static_cast<double>(lines.size())) : 0;
+  return end > begin ? 1 - busy / ((end - begin) * static_cast<double>(stages)) : 0;
 }
 
 }  // namespace tandem

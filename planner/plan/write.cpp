@@ -232,6 +232,7 @@ std::string serialize(const Plan& plan) {
   out.set_loss(plan.loss);
   out.set_optimizer(plan.optimizer);
   out.set_recompute(plan.recompute);
+  out.set_offload(plan.offload);
   out.set_precision(static_cast<file::Plan::Precision>(plan.precision));
   out.mutable_options()->set_threads(plan.options.threads);
   out.mutable_options()->set_deterministic(plan.options.deterministic);

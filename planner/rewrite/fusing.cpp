@@ -7,8 +7,9 @@ namespace tandem {
 
 std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options, Backends backends) {
   std::vector<const Backend*> used;
-  for (const DeviceSpec& d : options.devices)
-    if (const Backend* const b = &find_backend(backends, d.id.backend); std::find(used.begin(), used.end(), b) == used.end())
+  for (const int d : computing_devices(options))
+    if (const Backend* const b = &find_backend(backends, options.devices[at(d)].id.backend);
+        std::find(used.begin(), used.end(), b) == used.end())
       used.push_back(b);
   return [used = std::move(used), kernel = options.kernel](const KernelRequest& asked) {
     KernelRequest request = asked;

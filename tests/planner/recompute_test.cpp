@@ -201,6 +201,36 @@ TEST(RecomputeInMicroBatches, SameBitsInFewerBytes) {
   }
 }
 
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// Of devices that have several parts of the model, each part by itself.
+TEST(RecomputeInChunks, SameBitsInFewerBytes) {
+  CompileOptions o = options_for(32, {1, 1});
+  o.parallel.pipeline = 2;
+  o.parallel.micro_batches = 4;
+  o.parallel.schedule = {.kind = ScheduleKind::interleaved, .chunks = 2};
+  const Trained without = train(eight_blocks, o, 3, 0.05);
+  const auto repeats = [](const Plan& plan, std::size_t device, int chunk) {
+    return std::ranges::any_of(plan.program_of(device).steps, [&](const Step& s) {
+      return s.phase == Phase::backward && s.chunk == chunk && s.as<LaunchStep>() && !s.outputs.empty() && s.outputs[0].present() &&
+             plan.program_of(device).buffers[s.outputs[0]].name.ends_with(" (again)");
+    });
+  };
+  for (const bool named : {false, true}) {
+    SCOPED_TRACE(named);
+    o.memory.budget = named ? std::nullopt : std::optional(MemoryBudget{.share = 0.5});
+    if (named) o.memory.recompute = {"*"};
+    const Trained with = train(eight_blocks, o, 3, 0.05);
+    expect_equal_training(with, without);
+    for (std::size_t d = 0; d < 2; ++d) {
+      EXPECT_EQ(with.allocated[d], planned(with.plan, d));
+      EXPECT_LT(planned(with.plan, d), planned(without.plan, d)) << with.plan.recompute;
+      EXPECT_GE(repeats(with.plan, d, 0) + repeats(with.plan, d, 1), named ? 2 : 1) << d << ": " << with.plan.recompute;
+    }
+    EXPECT_TRUE(has(with.plan.recompute, " run again, ") && !has(with.plan.recompute, "-")) << with.plan.recompute;
+  }
+}
+
 std::string refusal(const CompileOptions& o) {
   const Backend* const backends[] = {&cpu_backend()};
   try {
@@ -210,7 +240,6 @@ std::string refusal(const CompileOptions& o) {
   }
   return "";
 }
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 TEST(RecomputeByName, WhatIsNamedIsNotKept) {
   CompileOptions o = options_for(32, {1});

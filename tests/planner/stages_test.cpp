@@ -51,6 +51,27 @@ Graph tied_blocks(std::int64_t n) { return blocks_of(n, 4, true); }
 Graph in_a_row(std::int64_t n) { return blocks_of(n, 8, false, false); }
 Graph tied_in_a_row(std::int64_t n) { return blocks_of(n, 4, true, false); }
 
+// Layers on frozen weights of 8 bits, of which the biases are trained.
+Graph int8_layers(std::int64_t n) {
+  constexpr std::int64_t width = 16;
+  Builder b;
+  b.graph.name = "int8";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, width}});
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = concat("layer.", i);
+    const TensorType type{DType::int8, {width, width}};
+    Tensor bytes(type);
+    for (std::int64_t k = 0; k < type.shape.elements(); ++k)
+      bytes.write<std::int8_t>()[at(static_cast<int>(k))] = static_cast<std::int8_t>((k * 37 + i) % 25 - 12);
+    const ValueId weight = b.graph.add_parameter(concat(name, ".weight"), type, std::move(bytes), false),
+                  scale = b.graph.add_constant(concat(name, ".scale"), Tensor::scalar(0.02F));
+    const ValueId wide = b.node("DequantizeLinear", {weight, scale}, {{"axis", std::int64_t{1}}});
+    x = b.node("Tanh", {b.node("Add", {b.node("MatMul", {x, wide}), b.weight(concat(name, ".bias"), {width}, 0.1F)})});
+  }
+  b.graph.outputs = {x};
+  return b.graph;
+}
+
 // Seven layers of one size.
 Graph seven_of(std::int64_t n, std::int64_t width) {
   Builder b;
@@ -107,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Ways{"zb_h1_8", blocks, 2, "pipeline=2", "", "zb-h1", 8}, Ways{"of_four_zb_h1_8", blocks, 4, "pipeline=4", "", "zb-h1", 8}, Ways{"zb_h1_tied_4", tied_blocks, 4, "pipeline=4", "", "zb-h1", 4}, Ways{"zb_h1_alone_4", seven, 2, "data=2", "", "zb-h1", 4},
                     Ways{"interleaved_8", in_a_row, 2, "pipeline=2", "", "interleaved=2", 8}, Ways{"of_four_interleaved_8", in_a_row, 4, "pipeline=4", "", "interleaved=2", 8}, Ways{"interleaved_skip_8", blocks, 2, "pipeline=2", "", "interleaved=2", 8}, Ways{"interleaved_skip_of_four_8", blocks, 4, "pipeline=4", "", "interleaved=2", 8}, Ways{"interleaved_tied_8", tied_blocks, 2, "pipeline=2", "", "interleaved=2", 8}, Ways{"interleaved_tied_of_four_4", tied_blocks, 4, "pipeline=4", "", "interleaved=2", 4}, Ways{"interleaved_tied_in_three_4", tied_in_a_row, 2, "pipeline=2", "", "interleaved=3", 4}, Ways{"interleaved_mesh_4", in_a_row, 4, "data=2,pipeline=2", "", "interleaved=2", 4},
                     Ways{"all_three_4", blocks, 8, "data=2,tensor=2,pipeline=2", "", "1f1b", 4}, Ways{"all_three_zb_h1_4", blocks, 8, "data=2,tensor=2,pipeline=2", "", "zb-h1", 4}, Ways{"zero_4", blocks, 4, "data=2,pipeline=2,zero=1", "", "1f1b", 4}, Ways{"zero_3_zb_h1_4", blocks, 4, "data=2,pipeline=2,zero=3", "", "zb-h1", 4},
-                    Ways{"named_4", blocks, 2, "pipeline=2", "rest;layer.[2-3].*,norm,norm.*,head,head.*", "1f1b", 4}, Ways{"seven_in_four_8", seven, 4, "pipeline=4", "", "1f1b", 8}, Ways{"statistics_4", normalized, 2, "pipeline=2", "", "1f1b", 4}),
+                    Ways{"named_4", blocks, 2, "pipeline=2", "rest;layer.[2-3].*,norm,norm.*,head,head.*", "1f1b", 4}, Ways{"seven_in_four_8", seven, 4, "pipeline=4", "", "1f1b", 8}, Ways{"statistics_4", normalized, 2, "pipeline=2", "", "1f1b", 4},
+                    Ways{"int8_2", int8_layers, 2, "pipeline=2"}, Ways{"int8_in_four_4", int8_layers, 4, "pipeline=4", "", "1f1b", 4}, Ways{"int8_mesh_zb_h1_4", int8_layers, 4, "data=2,pipeline=2", "", "zb-h1", 4}, Ways{"int8_interleaved_4", int8_layers, 2, "pipeline=2", "", "interleaved=2", 4}),
     [](const auto& info) { return std::string(info.param.name); });
 
 std::map<std::string, int> groups_of(const Ways& row) {

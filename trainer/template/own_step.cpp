@@ -46,9 +46,9 @@ std::vector<UpdateGroup> groups_of(std::vector<TrainingStep::Trained> trained) {
 
 void ModelTemplate::take_loss(const TrainingStep& step, ModelOptions& options) const {
   CompileOptions& o = options.plan;
-  if (step.loss == "output" && !step.mean_of_samples && o.devices.size() > 1)
-    fail(ExitCode::usage, "the loss '", step.loss_on, "' of the template's training_info is not known to be a mean over the samples: a batch of it cannot be shared by ", o.devices.size(),
-         " devices; ", option("loss"), " names another");
+  if (step.loss == "output" && !step.mean_of_samples && computing_devices(o).size() > 1)
+    fail(ExitCode::usage, "the loss '", step.loss_on,
+         "' of the template's training_info is not known to be a mean over the samples: a batch of it cannot be shared by ", computing_devices(o).size(), " devices; ", option("loss"), " names another");
   o.loss.name = step.loss;
   o.loss.assumed = false;
   o.loss.on.clear();

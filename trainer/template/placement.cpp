@@ -58,7 +58,7 @@ const DeviceConfiguration* chosen(const std::vector<DeviceConfiguration>& all, c
 std::vector<std::string> ModelTemplate::fit_placement(ModelOptions& o, const std::string& configuration) const {
   std::vector<std::string> notes;
   if (configuration == "none" || o.plan.placement) return notes;
-  const auto devices = std::ssize(o.plan.devices);
+  const auto devices = std::ssize(computing_devices(o.plan));
   const bool said = says_where(o.plan.parallel);
   std::vector<Parallelism::Place> rules;
   std::int64_t marked = 0;
@@ -107,6 +107,8 @@ DeviceConfiguration ModelTemplate::configuration_of(const Plan& plan, const Mode
          o.plan.parallel.zero == 3             ? ""
          : o.plan.parallel.places.empty() ? " with pipeline"
                                                : concat(" with ", option("place")));
+  if (!o.plan.memory.activations_on.empty())
+    fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("offload"), " activations");
   if (o.plan.parallel.weights_on >= 0)
     fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("weights_on"));
   if (o.plan.parallel.merge_on >= 0) fail(ExitCode::usage, option("annotate"), ": a device configuration cannot say ", option("merge_on"));
