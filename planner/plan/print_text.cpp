@@ -301,7 +301,8 @@ std::string steps(const Plan& plan) {
       const std::string chunk = s.chunk > 0 ? concat(' ', s.chunk) : "";
       work.add({concat(i), d.schedule.empty() ? "" : concat(name_of(s.phase), chunk), from,
                 launch ? shorten(name_of_operator(*launch), name_width) : std::string(kind_of(plan, s)),
-                launch ? shorten(name_of_kernel(launch->kernel), name_width) : target_of(plan, s), s.flops > 0 ? text_of_count(s.flops) : "", estimate});
+                launch ? shorten(name_of_kernel(launch->kernel), name_width) : target_of(plan, s),
+                s.flops > 0 ? text_of_count(s.flops) : "", estimate});
       values.add({concat(i), operands(s.inputs), output, b ? shorten(b->placement, name_width) : "", b ? text_of_bytes(b->bytes) : ""});
       places.add({concat(i), b ? std::string(name_of(b->arena)) : "", b ? concat(b->offset) : "", streams ? concat(s.stream) : "",
                   shorten(join(waits, ","), 2 * name_width)});
