@@ -7,7 +7,8 @@
 namespace tandem {
 
 bool only_keeps(const CompileOptions& o, int device) {
-  return !o.parallel.has_weights(device) && device != o.parallel.merge_on && std::ranges::find(o.memory.activations_on, device) != o.memory.activations_on.end();
+  return !o.parallel.has_weights(device) && device != o.parallel.merge_on &&
+         std::ranges::find(o.memory.activations_on, device) != o.memory.activations_on.end();
 }
 
 std::vector<int> computing_devices(const CompileOptions& o) {
