@@ -11,6 +11,7 @@
 #include "options/data_flags.h"
 #include "options/device_flags.h"
 #include "options/loss_flags.h"
+#include "options/plan_file_flags.h"
 #include "options/weight_flags.h"
 #include "trainer/records/evaluation_json.h"
 

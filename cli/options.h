@@ -39,6 +39,7 @@ class Arguments : public OptionValues {
   // Fails (usage) where it is missing.
   const std::string& operator[](Positional positional) const;
   bool has(Positional positional) const { return positionals_.find(positional.name) != positionals_.end(); }
+  bool has(const FlagRow& flag) const { return values_.contains(flag.name); }  // whether the command has it
   const std::vector<std::string>& rest() const { return rest_; }  // what "..." stands for
 
   void require(const FlagRow& flag) const;       // fails (usage) where it is empty

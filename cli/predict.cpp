@@ -13,6 +13,7 @@
 #include "cli/rank_flags.h"
 #include "options/data_flags.h"
 #include "options/device_flags.h"
+#include "options/plan_file_flags.h"
 #include "options/predict_flags.h"
 #include "options/weight_flags.h"
 

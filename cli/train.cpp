@@ -29,6 +29,7 @@
 #include "options/data_flags.h"
 #include "options/device_flags.h"
 #include "options/loss_flags.h"
+#include "options/plan_file_flags.h"
 #include "options/model_options.h"
 #include "options/optimizer_flags.h"
 #include "options/train_flags.h"

@@ -8,15 +8,6 @@
 namespace tandem {
 namespace {
 
-struct Metrics {
-  std::vector<std::string> rows, files;  // that this program knows, that files compute
-};
-Metrics rows_and_files(const std::vector<std::string>& metrics) {
-  Metrics m;
-  for (const std::string& metric : metrics) (is_graph_file(metric) ? m.files : m.rows).push_back(metric);
-  return m;
-}
-
 // An output as a batch left it; without bytes where the plan has none such.
 struct Given {
   TensorType type{DType::float32, {}};
@@ -54,18 +45,6 @@ double own_loss(const Plan& plan, const Runner& runner, const Labels& l) {
 }
 
 }  // namespace
-
-EvaluationOutputs evaluation_of(const Losses& losses, const std::vector<std::string>& metrics) {
-  const auto [rows, files] = rows_and_files(metrics);
-  EvaluationOutputs outputs{.model = !files.empty()};
-  for (const Labels& l : losses) {
-    outputs.losses.push_back(Scores(l, rows, losses.size() > 1).wanted());
-    outputs.losses.back().loss = !l.own() && !l.of_file();
-    outputs.losses.back().value |= l.own();
-    outputs.model |= l.of_file();
-  }
-  return outputs;
-}
 
 LossMeasures::LossMeasures(const CompiledModel& state, const std::vector<std::string>& metrics)
     : losses_(state.losses), sums_(losses_.size()) {

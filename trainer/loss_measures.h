@@ -4,6 +4,7 @@
 
 #include "trainer/compiled_model.h"
 #include "trainer/measure/scores.h"
+#include "trainer/template/evaluation_outputs.h"
 
 namespace tandem {
 
@@ -17,9 +18,6 @@ struct BatchLabels {
 };
 // `inputs` belong to `targets`.
 BatchLabels labels_in(const Losses& losses, std::span<const FeedTarget> targets, std::span<std::byte* const> inputs, std::int64_t size);
-
-// What a plan has to give for these metrics. Fails (usage) as Scores.
-EvaluationOutputs evaluation_of(const Losses& losses, const std::vector<std::string>& metrics);
 
 class FileMeasure;
 

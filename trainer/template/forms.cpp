@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "trainer/feed/decodable.h"
 #include "trainer/feed/index_range.h"
+#include "trainer/template/evaluation_outputs.h"
 
 namespace tandem {
 namespace {
