@@ -12,7 +12,8 @@ set(sources_alone
   importer/message/device_configurations.cpp importer/message/tensor_names.cpp
   importer/training/training_export.cpp importer/training/training_info.cpp importer/upgrade/upgrade.cpp importer/write/viewer.cpp
   importer/write/write_inner.cpp kernels/traced_backend.cpp planner/fuse/fold_casts.cpp planner/fuse/match_activations.cpp
-  planner/fuse/match_normalization.cpp ranks/control.cpp trainer/measure/scores.cpp trainer/schedule.cpp)
+  planner/fuse/match_normalization.cpp planner/plan/print_html.cpp planner/plan/print_mermaid.cpp planner/plan/print_svg.cpp
+  planner/recompute/run_again.cpp ranks/control.cpp trainer/measure/scores.cpp trainer/schedule.cpp)
 list(TRANSFORM sources_alone PREPEND ${PROJECT_SOURCE_DIR}/)
 set_source_files_properties(${sources_alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 function(tandem_unity name)

@@ -62,7 +62,7 @@ std::string html_of(const Plan& plan) {
       title, "</title>\n<style>", page_style, "</style></head>\n<body>\n<header><h1>", title, "</h1></header>\n");
   if (const std::size_t steps = steps_of(plan); steps > most_steps)
     return concat(out, "<main><p>This plan has ", text_of_integer(static_cast<std::int64_t>(steps)), " steps. A page shows at most ",
-                  text_of_integer(static_cast<std::int64_t>(most_steps)), "; --format json has them all.</p>\n<pre tabindex=\"0\">",
+                  text_of_integer(static_cast<std::int64_t>(most_steps)), "; the plan's JSON has them all.</p>\n<pre tabindex=\"0\">",
                   summary, "</pre></main></body></html>\n");
   out += concat("<main id=\"page\"></main>\n<noscript><p>Pictures need JavaScript. This is the plan's summary.</p><pre>", summary,
                 "</pre></noscript>\n<script type=\"application/json\" id=\"plan\">");

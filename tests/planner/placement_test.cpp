@@ -361,7 +361,7 @@ TEST(Placement, OwnLossesAreOfTheWholeBatch) {
     expect_close(got, train(row.model, one, 5, 0.1));
     EXPECT_EQ(exchanges_of(got.plan)[0].count("all_gather"), row.gathers);
     const auto warned = std::count_if(got.plan.warnings.begin(), got.plan.warnings.end(),
-                                      [](const std::string& w) { return w.find("computed whole on every device") != std::string::npos; });
+                                      [](const std::string& w) { return w.find("computed in full on every device") != std::string::npos; });
     EXPECT_EQ(warned, row.gathers > 0 ? 1 : 0);
   }
 }
