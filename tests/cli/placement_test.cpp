@@ -120,7 +120,8 @@ TEST(Placements, AConfigurationFileHasASectionForThem) {
             plan_of(folder, model + split));
   for (const char* section : {R"({"parallel": {"pipeline": 2, "data": 2}, "stage": ["fc1*", "rest"], "schedule": "gpipe"})",
                               R"({"parallel": "data=2,pipeline=2", "stage": "fc1*;rest", "schedule": "gpipe"})"})
-    EXPECT_EQ(without_request(with(section).out), plan_of(folder, model + "--parallel data=2,pipeline=2 --stage fc1*;rest --schedule gpipe"))
+    EXPECT_EQ(without_request(with(section).out),
+              plan_of(folder, model + "--parallel data=2,pipeline=2 --stage fc1*;rest --schedule gpipe"))
         << section;
   EXPECT_NE(with(R"({"plaec": {}})").err.find("placement 'plaec', did you mean place?"), std::string::npos) << with(R"({"plaec": {}})").err;
   EXPECT_EQ(with("3").code, 2);
