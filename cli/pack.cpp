@@ -6,11 +6,11 @@
 #include "base/units.h"
 #include "cli/chosen_devices.h"
 #include "cli/command.h"
+#include "cli/plan_job.h"
 #include "options/data_flags.h"
 #include "options/device_flags.h"
 #include "options/loss_flags.h"
 #include "options/optimizer_flags.h"
-#include "cli/plan_job.h"
 #include "options/train_flags.h"
 #include "options/weight_flags.h"
 #include "planner/plan/plan_file.h"
@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *plan_name = "model.plan", *weights_name = "weights.safetensors", *template_name = "template.onnx";
-constexpr std::string_view state_prefix = "tandem.optimizer/";  // of what is no weight (tandem_runtime_save)
 
 struct PackFlags : FlagGroup {
   Switch inference{*this, "inference", off, "a plan that predicts, not one that trains"};
@@ -98,7 +97,7 @@ int unpack(const Invocation& call) {
   const SafetensorsFile stored(given.empty() ? folder / weights_name : fs::path(given));
   ModelFile::WeightSource weights{{}, [&](const std::string& name) { return stored.read(name); }};
   for (const auto& [name, entry] : stored.entries())
-    if (!name.starts_with(state_prefix)) weights.weights.emplace_back(name, entry.type);
+    if (!name.starts_with(optimizer_state_prefix)) weights.weights.emplace_back(name, entry.type);
   file.write_from(weights, output);
   if (call.json())
     call.print(Json::Object{{"output", output}, {"weights", weights.weights.size()}});

@@ -19,7 +19,7 @@
 #include "options/tune_options.h"
 #include "options/weight_flags.h"
 #include "planner/plan/plan_file.h"
-#include "planner/plan/trace.h"
+#include "planner/plan/plan_formats.h"
 #include "runtime/step_kernel.h"
 
 namespace tandem {
@@ -40,22 +40,6 @@ struct PlanFlags : FlagGroup {
   Flag<std::string> dump_passes{*this, "dump-passes", "DIR", "", "write the graph there as it comes and as each pass leaves it, as text"};
 };
 constexpr PlanFlags plan_flags;
-
-struct Format {
-  std::string_view name;
-  std::string (*write)(const Plan&);
-};
-constexpr Format formats[] = {
-    {"text", [](const Plan& p) { return text_of_plan(p, true); }},
-    {"summary", [](const Plan& p) { return text_of_plan(p, false); }},
-    {"json", json_of},
-    {"dot", dot_of},
-    {"mermaid", mermaid_of},
-    {"svg", svg_of},
-    {"html", html_of},
-    {"perfetto", trace_of},
-    {"plan", serialize},
-};
 
 // One file a pass, in a folder for each size of slice: DIR/8-samples/03-simplify.txt. Beside them passes.txt: how long each took, and what
 // it is for.
@@ -136,12 +120,10 @@ int annotate(const Invocation& call, const Model& model, const ModelOptions& opt
 }
 
 // What --format names; none: onnx, which no plan but the model gives.
-const Format* format_of(const std::string& name) {
+const PlanFormat* format_of(const std::string& name) {
+  if (const PlanFormat* const found = find_plan_format(name)) return found;
   std::vector<std::string> names{"onnx"};
-  for (const Format& f : formats) {
-    names.emplace_back(f.name);
-    if (f.name == name) return &f;
-  }
+  for (const PlanFormat& f : plan_formats()) names.emplace_back(f.name);
   if (name != "onnx") fail(ExitCode::usage, "--format: unknown format '", name, "'", suggestion(name, names));
   return nullptr;
 }
@@ -179,7 +161,7 @@ int print_file(const Invocation& call, const std::string& path) {
   for (const FlagRow* row : call.arguments.given())
     if (std::ranges::find(wanted, row) == std::end(wanted))
       fail(ExitCode::usage, row->flag(), ": ", path, " is a plan already, shown as it is; --format and --output say how and where");
-  const Format* const format = format_of(format_name(call));
+  const PlanFormat* const format = format_of(format_name(call));
   if (!format) fail(ExitCode::usage, "--format onnx: ", path, " is a plan, and the training graph is that of a model: give the model");
   check_output(call);
   const Plan plan = read_plan(path);
@@ -202,7 +184,7 @@ int run(const Invocation& asked_call) {
   const Invocation call{a, asked_call.streams, asked_call.environment};
   const Purpose purpose = purpose_of(a);
   const std::string format = format_name(call);
-  const Format* const chosen = format_of(format);
+  const PlanFormat* const chosen = format_of(format);
   if (a[plan_flags.annotate] && (format != "onnx" || a[plan_flags.output].empty()))
     fail(ExitCode::usage, "--annotate needs --format onnx and --output FILE: it writes the model");
   std::optional<WhatIf> what_if;

@@ -1,11 +1,11 @@
 #include "cli/plan_job.h"
 
+#include "cli/planned_options.h"
+#include "cli/run_options.h"
 #include "options/device_flags.h"
 #include "options/loss_flags.h"
-#include "cli/run_options.h"
 #include "options/model_options.h"
 #include "options/optimizer_flags.h"
-#include "cli/planned_options.h"
 #include "options/tune_options.h"
 
 namespace tandem {
@@ -14,9 +14,8 @@ PlanJob plan_job(const Invocation& call, Purpose purpose, const std::vector<Devi
   const Arguments& a = call.arguments;
   WeightOptions weights = weight_options(a);
   weights.own_loss = purpose != Purpose::predict && !a.given(loss_flags.loss);
-  PlanJob job{.model = Model::load(a[model_file], weights),
-              .backends = BackendSet::load(parse_devices(a[device_flags.devices]), kinds),
-              .run = {}};
+  PlanJob job{
+      .model = Model::load(a[model_file], weights), .backends = BackendSet::load(parse_devices(a[device_flags.devices]), kinds), .run = {}};
   RunOptions asked = run_options(call, purpose);
   asked.split.clear();  // here it is what parameters are split by
   read_train_only(a, job.model, asked.model.plan.trained.freeze, asked.model.plan.trained.unfreeze);

@@ -17,6 +17,7 @@ namespace tandem {
 // Hands over tensors one by one, the same ones whenever it is asked.
 using TensorSource = std::function<void(const Session::Visit&)>;
 
+inline constexpr std::string_view optimizer_state_prefix = "tandem.optimizer/";  // of names in a file that holds weights, too
 inline constexpr std::int64_t largest_safetensors_header = 100'000'000;  // that Python's reader takes
 
 std::string_view safetensors_word(DType dtype);      // "F32"; empty: the format has no such type

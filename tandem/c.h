@@ -131,8 +131,8 @@ int tandem_model_summary_json(const tandem_model* model, char** json);
 /* Plans a training and opens the devices. With `train` the plan goes by what that data says (labels, sizes, class weights); without
  * (NULL) by what the model and the options say, and fit plans again. Fit does all this where nobody has. */
 int tandem_model_compile(tandem_model* model, const tandem_data* train, const tandem_data* validation, const char* options);
-/* "text", "summary", "json", "dot", "html" or "plan" (binary). Of a model that is not compiled: planned now, and no device is opened.
- * `size` (may be NULL): bytes. */
+/* "text", "summary", "json", "dot", "mermaid", "svg", "html", "perfetto" or "plan" (binary). Of a model that is not compiled: planned now,
+ * and no device is opened. `size` (may be NULL): bytes. */
 int tandem_model_plan(tandem_model* model, const char* format, const char* options, char** out, size_t* size);
 int tandem_model_notes_json(const tandem_model* model, char** json);  /* what was assumed and found so far: a list of sentences */
 int tandem_model_config_json(const tandem_model* model, char** json); /* what it is compiled for */

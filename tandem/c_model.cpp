@@ -9,7 +9,7 @@
 #include "options/text.h"
 #include "options/train_flags.h"
 #include "options/values.h"
-#include "planner/plan/plan_file.h"
+#include "planner/plan/plan_formats.h"
 #include "tandem/c_handles.h"
 #include "tandem/tandem.h"
 #include "trainer/template/summary_json.h"
@@ -60,22 +60,10 @@ void compile_without_data(tandem_model& m) {
 
 namespace {
 
-struct PlanFormat {
-  std::string_view name;
-  std::string (*write)(const Plan&);
-};
-constexpr PlanFormat plan_formats[] = {{"text", [](const Plan& p) { return text_of_plan(p, true); }},
-                                       {"summary", [](const Plan& p) { return text_of_plan(p, false); }},
-                                       {"json", json_of},
-                                       {"dot", dot_of},
-                                       {"html", html_of},
-                                       {"plan", serialize}};
-
 const PlanFormat& format_of(const char* name) {
   const std::string_view asked = &need(name, "format");
-  for (const PlanFormat& format : plan_formats)
-    if (format.name == asked) return format;
-  fail(ExitCode::usage, "format '", asked, "': expected text, summary, json, dot, html or plan");
+  if (const PlanFormat* const found = find_plan_format(asked)) return *found;
+  fail(ExitCode::usage, "format '", asked, "': expected ", plan_format_names());
 }
 
 std::string plan_of(const tandem_model& m, const PlanFormat& format, const Json& options) {

@@ -11,63 +11,14 @@
 #include <cmath>
 
 #include "base/suggest.h"
-#include "planner/plan/plan_file.h"
+#include "planner/plan/plan_formats.h"
 #include "python/src/plan_key.h"
+#include "python/src/reports.h"
 #include "tandem/tandem.h"
 #include "trainer/template/forms.h"
 
 namespace tandem::python {
 namespace {
-
-void put(nb::dict& dict, const char* name, double value) {
-  if (!std::isnan(value)) dict[name] = value;
-}
-void put(nb::dict& dict, const std::map<std::string, double>& metrics) {
-  for (const auto& [name, value] : metrics) put(dict, name.c_str(), value);
-}
-
-nb::dict dict_of(const StepReport& r) {
-  nb::dict dict;
-  dict["epoch"] = r.epoch;
-  dict["step"] = r.step;
-  dict["steps"] = r.steps;
-  dict["size"] = r.samples;
-  put(dict, "loss", r.loss);
-  put(dict, "accuracy", r.accuracy);
-  put(dict, "learning_rate", r.learning_rate);
-  put(dict, r.metrics);
-  return dict;
-}
-
-nb::dict dict_of(const EpochReport& r) {
-  nb::dict dict;
-  dict["epoch"] = r.epoch;
-  dict["epochs"] = r.epochs;
-  dict["step"] = r.step;
-  put(dict, "loss", r.loss);
-  put(dict, "accuracy", r.accuracy);
-  put(dict, "val_loss", r.val_loss);
-  put(dict, "val_accuracy", r.val_accuracy);
-  put(dict, r.metrics);
-  put(dict, "learning_rate", r.learning_rate);
-  put(dict, "seconds", r.seconds);
-  put(dict, "samples_per_second", r.samples_per_second);
-  return dict;
-}
-
-nb::dict dict_of(const Evaluation& e) {
-  nb::dict dict;
-  put(dict, "loss", e.loss);
-  put(dict, "accuracy", e.accuracy);
-  put(dict, e.metrics);
-  return dict;
-}
-
-nb::dict dict_of(std::vector<NamedTensor> tensors) {
-  nb::dict dict;
-  for (NamedTensor& t : tensors) dict[t.name.c_str()] = array_of(std::move(t.tensor));
-  return dict;
-}
 
 Role role_of(const std::string& role) {
   return role == "label" ? Role::label : role == "weight" ? Role::weight : Role::input;
@@ -217,11 +168,8 @@ std::string PyModel::plan(const std::string& options, const std::string& format)
   const Busy busy(*this, Busy::looks);
   compile_for_training(options);
   const Plan& plan = model_.plan();
-  if (format == "text" || format == "steps") return text_of_plan(plan, format == "steps");
-  if (format == "json") return json_of(plan);
-  if (format == "dot") return dot_of(plan);
-  if (format == "html") return html_of(plan);
-  fail(ExitCode::usage, "plan: unknown format '", format, "', expected text, steps, json, dot or html");
+  if (const PlanFormat* const found = find_plan_format(format)) return found->write(plan);
+  fail(ExitCode::usage, "plan: unknown format '", format, "', expected ", plan_format_names());
 }
 
 std::string PyModel::config(const std::string& options) {

@@ -34,7 +34,7 @@ class PyModel {
 
   // Fails as a run with these options would before it has seen data. What is planned next is planned by them.
   void check(const std::string& options);
-  // Plans for training where nothing is planned yet. `format`: text, steps, json, dot or html.
+  // Plans for training where nothing is planned yet. `format`: as in planner/plan/plan_formats.h.
   std::string plan(const std::string& options, const std::string& format);
   std::string config(const std::string& options);
 

@@ -243,7 +243,7 @@ class Model:
     def plan(self) -> Plan:
         """The plan of a training step, a Plan. It is made now where none is yet."""
         options_text = self._as_json()
-        self._model.plan(options_text, "text")
+        self._model.plan(options_text, "summary")
         self._tell()
         return Plan(lambda format: self._model.plan(options_text, format))
 

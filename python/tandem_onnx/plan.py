@@ -29,14 +29,14 @@ class Plan:
         self._read = read
 
     def __str__(self) -> str:
-        return self._read("text")
+        return self._read("summary")
 
     def __repr__(self) -> str:
         return str(self)
 
     def steps(self) -> str:
         """The text with every step of every device."""
-        return self._read("steps")
+        return self._read("text")
 
     def json(self) -> dict[str, Any]:
         """The plan as a dict."""
@@ -49,6 +49,18 @@ class Plan:
     def dot(self) -> str:
         """The steps as Graphviz reads them."""
         return self._read("dot")
+
+    def svg(self) -> str:
+        """A picture of where each module lies and what passes between devices."""
+        return self._read("svg")
+
+    def mermaid(self) -> str:
+        """The same as a Mermaid flowchart, for a README."""
+        return self._read("mermaid")
+
+    def trace(self) -> dict[str, Any]:
+        """The planned step in the trace-event format, for Perfetto."""
+        return json.loads(self._read("perfetto"))
 
     def _repr_html_(self) -> str:
         return f'<iframe srcdoc="{escape(self.html())}" style="width:100%;height:640px;border:0"></iframe>'

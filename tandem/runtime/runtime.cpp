@@ -15,9 +15,7 @@
 namespace tandem {
 namespace {
 
-// What tandem_runtime_save keeps of a run beside its weights: the optimizer's states by these names, and the steps so far.
-constexpr std::string_view state_prefix = "tandem.optimizer/";
-constexpr const char* steps_key = "tandem.steps";
+constexpr const char* steps_key = "tandem.steps";  // how many a run has made, in what tandem_runtime_save keeps of it
 
 thread_local std::string last_message;
 
@@ -89,7 +87,7 @@ void set_values(tandem_runtime& run, const std::string& path) {
   for (const PlanParameter& p : run.plan().parameters) {
     const bool of_optimizer = p.role == ValueRole::optimizer_state;
     if (!(p.role == ValueRole::plain || (of_optimizer && state))) continue;
-    const NamedTensor value{p.name, file.read(of_optimizer ? concat(state_prefix, p.name) : p.name)};
+    const NamedTensor value{p.name, file.read(of_optimizer ? concat(optimizer_state_prefix, p.name) : p.name)};
     if (value.tensor.type() != p.type)
       fail(ExitCode::data, path, ": '", p.name, "' is ", value.tensor.type(), ", expected ", p.type);
     run.session.set_parameters({&value, 1}, p.role);
@@ -172,7 +170,7 @@ void save(tandem_runtime& run, const std::string& path, bool state) {
   write_safetensors(path, metadata, [&](const Session::Visit& visit) {
     run.session.each_parameter(visit);
     if (state)
-      run.session.each_optimizer_state([&](const NamedTensor& t) { visit({concat(state_prefix, t.name), t.tensor}); });
+      run.session.each_optimizer_state([&](const NamedTensor& t) { visit({concat(optimizer_state_prefix, t.name), t.tensor}); });
   });
 }
 

@@ -220,7 +220,8 @@ TEST_F(CApi, TakesBatchesAndGivesWeights) {
 TEST_F(CApi, PlansInAllForms) {
   const Owned<tandem_model> m = load();
   const std::pair<const char*, const char*> forms[] = {
-      {"text", "8 over 2 devices"}, {"summary", "8 over 2 devices"}, {"json", "{"}, {"dot", "digraph"}, {"html", "<"}};
+      {"text", "8 over 2 devices"}, {"summary", "8 over 2 devices"}, {"json", "{"}, {"dot", "digraph"},
+      {"mermaid", "flowchart"},    {"svg", "<svg"},               {"html", "<"}, {"perfetto", "traceEvents"}};
   for (const auto& [form, held] : forms) {
     char* text = nullptr;
     std::size_t size = 0;

@@ -60,14 +60,6 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-void expect_same_training(const Trained& got, const Trained& wanted) {
-  EXPECT_EQ(got.losses, wanted.losses);
-  for (std::size_t d = 0; d < wanted.replicas.size(); ++d) {
-    expect_same_bits(got.replicas[d], wanted.replicas[d]);
-    expect_same_bits(got.states[d], wanted.states[d]);
-  }
-}
-
 struct Row {
   const char* name;
   std::size_t devices = 1;

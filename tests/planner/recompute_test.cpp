@@ -78,14 +78,6 @@ int launches(const Plan& plan) {
   return count;
 }
 
-void expect_equal_training(const Trained& got, const Trained& wanted) {
-  EXPECT_EQ(got.losses, wanted.losses);
-  for (std::size_t d = 0; d < wanted.replicas.size(); ++d) {
-    expect_same_bits(got.replicas[d], wanted.replicas[d]);
-    expect_same_bits(got.states[d], wanted.states[d]);
-  }
-}
-
 struct Row {
   const char* name;
   Graph (*model)(std::int64_t);
@@ -107,7 +99,7 @@ TEST_P(Recompute, SameBitsInFewerBytes) {
     SCOPED_TRACE(share);
     o.memory.budget = MemoryBudget{.share = share};
     const Trained with = train(row.model, o, 4, 0.05);
-    expect_equal_training(with, without);
+    expect_same_training(with, without);
     for (std::size_t d = 0; d < row.devices.size(); ++d) EXPECT_EQ(with.allocated[d], planned(with.plan, d));
     EXPECT_LE(planned(with.plan), before);
     EXPECT_FALSE(with.plan.recompute.empty());
@@ -188,7 +180,7 @@ TEST(RecomputeInMicroBatches, SameBitsInFewerBytes) {
     const Trained without = train(eight_blocks, o, 3, 0.05);
     o.memory.budget = MemoryBudget{.share = 0.5};
     const Trained with = train(eight_blocks, o, 3, 0.05);
-    expect_equal_training(with, without);
+    expect_same_training(with, without);
     for (std::size_t d = 0; d < at(stages); ++d) {
       EXPECT_EQ(with.allocated[d], planned(with.plan, d));
       EXPECT_LT(planned(with.plan, d), planned(without.plan, d)) << with.plan.recompute;
@@ -197,7 +189,7 @@ TEST(RecomputeInMicroBatches, SameBitsInFewerBytes) {
     EXPECT_TRUE(std::ranges::any_of(with.plan.program_of(0).steps, repeated));
     o.memory.budget.reset();
     o.memory.recompute = {"*"};
-    expect_equal_training(train(eight_blocks, o, 3, 0.05), without);
+    expect_same_training(train(eight_blocks, o, 3, 0.05), without);
   }
 }
 
@@ -221,7 +213,7 @@ TEST(RecomputeInChunks, SameBitsInFewerBytes) {
     o.memory.budget = named ? std::nullopt : std::optional(MemoryBudget{.share = 0.5});
     if (named) o.memory.recompute = {"*"};
     const Trained with = train(eight_blocks, o, 3, 0.05);
-    expect_equal_training(with, without);
+    expect_same_training(with, without);
     for (std::size_t d = 0; d < 2; ++d) {
       EXPECT_EQ(with.allocated[d], planned(with.plan, d));
       EXPECT_LT(planned(with.plan, d), planned(without.plan, d)) << with.plan.recompute;
@@ -246,11 +238,11 @@ TEST(RecomputeByName, WhatIsNamedIsNotKept) {
   const Trained without = train(eight_blocks, o, 3, 0.05);
   o.memory.recompute = {"Conv*"};
   const Trained with = train(eight_blocks, o, 3, 0.05);
-  expect_equal_training(with, without);
+  expect_same_training(with, without);
   EXPECT_LT(planned(with.plan), planned(without.plan)) << with.plan.recompute;
   o.memory.recompute = {"*"};  // a chain is cut
   const Trained whole = train(eight_blocks, o, 3, 0.05);
-  expect_equal_training(whole, without);
+  expect_same_training(whole, without);
   EXPECT_LT(planned(whole.plan), planned(with.plan)) << whole.plan.recompute;
   o.memory.recompute = {"Rleu3"};
   EXPECT_TRUE(

@@ -304,4 +304,13 @@ inline void expect_same_bits(const std::vector<NamedTensor>& a, const std::vecto
   }
 }
 
+// Losses, weights and optimizer states of every device.
+inline void expect_same_training(const Trained& got, const Trained& wanted) {
+  EXPECT_EQ(got.losses, wanted.losses);
+  for (std::size_t d = 0; d < wanted.replicas.size(); ++d) {
+    expect_same_bits(got.replicas[d], wanted.replicas[d]);
+    expect_same_bits(got.states[d], wanted.states[d]);
+  }
+}
+
 }  // namespace tandem::small_models

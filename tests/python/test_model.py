@@ -121,6 +121,8 @@ def test_plan_and_summary(lenet, quick, capsys):
     text = str(model.plan())
     assert "8 on 1 device" in text
     assert model.plan().json()["batch"] == 8
+    assert "Steps" in model.plan().steps() and "Steps" not in str(model.plan())
+    assert model.plan().svg().startswith("<svg") and "flowchart" in model.plan().mermaid() and model.plan().trace()["traceEvents"]
     assert model.plan()._repr_html_().startswith("<iframe") and "&lt;html" in model.plan()._repr_html_()
     model.summary()
     assert "conv1" in capsys.readouterr().out
