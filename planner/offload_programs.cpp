@@ -169,7 +169,10 @@ class Choice {
     for (const Away& a : most->away) moving += 2 * sender.link.seconds(most->before.buffers[a.value].bytes);
     plan.offload = concat(most->away.size(), most->away.size() == 1 ? " activation is" : " activations are", " kept by ", keeper, ", ",
                           text_of_bytes(bytes), " of ", text_of_bytes(most->activations));
-    if (bytes == 0) return;
+    if (bytes == 0) {
+      plan.offload += concat("; none of ", text_of_bytes(least_bytes_away), " or more has the time to go there and come back");
+      return;
+    }
     plan.offload += concat("; ", text_of_bytes(2 * bytes), " go there and back in ", text_of_seconds(moving), " a step, of which ",
                            text_of_seconds(exposed()), " are added to it");
     list_transfers(plan);

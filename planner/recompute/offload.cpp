@@ -11,7 +11,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t least_bytes = 64 << 10;
 constexpr std::string_view going = "offload/", coming = "fetch/";
 
 // When steps begin that compute one behind the other, with the end of the last.
@@ -34,7 +33,7 @@ class Finder {
     for (int s = 0; s < a_.turn(); ++s)
       for (const BufferId v : a_.made_by(s)) {
         const Activation& made = a_.of(v);
-        if (!made.droppable() || made.bytes < least_bytes) continue;
+        if (!made.droppable() || made.bytes < least_bytes_away) continue;
         if (const std::optional<Away> away = link_.beside ? beside(v, made) : between(v, made)) found.push_back(*away);
       }
     return found;

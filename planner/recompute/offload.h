@@ -24,9 +24,11 @@ struct Away {
   int first_read = 0;  // of the backward pass
 };
 
-// What may be kept elsewhere, in the order in which it is made: what the backward pass reads, of 64 KiB or more, that has time to go and
-// to come back. Of a link beside which the device computes: as much as goes and comes behind the computing, when most is kept; with
-// `all` also what the device then waits for.
+inline constexpr std::int64_t least_bytes_away = 64 << 10;  // smaller values stay
+
+// What may be kept elsewhere, in the order in which it is made: what the backward pass reads, of so many bytes or more, that has time to
+// go and to come back. Of a link beside which the device computes: as much as goes and comes behind the computing, when most is kept;
+// with `all` also what the device then waits for.
 std::vector<Away> kept_elsewhere(const Activations& activations, const KeepersLink& link, bool all);
 
 // The device and the one that keeps its activations, by their numbers in the plan.
