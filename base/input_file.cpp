@@ -40,8 +40,10 @@ std::string difference(const FileState& was, const FileState& now) {
                               : std::string("its time of modification is another");
 }
 
-InputFile::InputFile(std::filesystem::path path, ExitCode other)
-    : name_(path.string()), other_(other), file_(open_regular(path, other)), was_(state_of(file_.descriptor.get())) {
+InputFile::InputFile(std::filesystem::path path, ExitCode other) : InputFile(path, open_regular(path, other), other) {}
+
+InputFile::InputFile(std::filesystem::path path, RegularFile opened, ExitCode other)
+    : name_(path.string()), other_(other), file_(std::move(opened)), was_(state_of(file_.descriptor.get())) {
   was_.size = file_.size;
 }
 

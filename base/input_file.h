@@ -31,14 +31,15 @@ class InputFile {
  public:
   // Fails as open_regular; a read fails with `other`, too, where the file has changed since.
   InputFile(std::filesystem::path path, ExitCode other);
+  InputFile(std::filesystem::path path, RegularFile opened, ExitCode other);
   const std::string& name() const { return name_; }
   std::int64_t size() const { return was_.size; }
   const FileState& state() const { return was_; }  // when it was opened
+  void check_unchanged() const;
   // All bytes at an offset, by any number of threads. Opens the file anew where its handle is stale. Fails (io) where it cannot be read.
   void read(char* bytes, std::size_t size, std::int64_t offset) const;
 
  private:
-  void check_unchanged() const;
   bool reopen() const;
 
   std::string name_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/plan/plan_file.h"
+#include "planner/plan/process_memory.h"
 
 namespace tandem {
 
@@ -45,6 +46,7 @@ Json plan_event(const Plan& plan, const std::vector<Choice>& choices) {
                       {"batch_size", plan.batch},
                       {"precision", name_of(plan.precision)},
                       {"predicted_peak_bytes", bytes},
+                      {"predicted_process_bytes", process_memory(plan).total()},
                       {"predicted_step_seconds", plan.seconds},
                       {"devices", std::move(devices)},
                       {"warnings", plan.warnings},

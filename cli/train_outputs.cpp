@@ -120,7 +120,7 @@ void check_room(const Arguments& a, const Model& model, const Plan& plan) {
     WrittenLater checkpoints{"a checkpoint", run / "last.checkpoint", 0};
     for (const PlanParameter& p : plan.parameters)
       if (p.role == ValueRole::plain || p.role == ValueRole::optimizer_state)
-        checkpoints.bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
+        checkpoints.bytes += bytes_of(p.type);
     checkpoints.files += static_cast<int>(std::min<std::int64_t>(a[record_flags.keep_checkpoints], 1000));
     if (a[train_flags.epochs] > 1 || a[record_flags.checkpoint_steps] > 0 || !a[record_flags.checkpoint_every].empty())
       for (const char* name : {"last.checkpoint", "previous.checkpoint"}) checkpoints.files += !std::filesystem::exists(run / name);

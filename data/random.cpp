@@ -61,7 +61,7 @@ class Noise final : public Dataset {
 
  private:
   void add(Field field, std::int64_t classes, std::uint64_t seed) {
-    const std::int64_t bytes = field.sample.shape.elements() * static_cast<std::int64_t>(size_of(field.sample.dtype));
+    const std::int64_t bytes = bytes_of(field.sample);
     const std::int64_t distinct = std::clamp<std::int64_t>(memory / std::max<std::int64_t>(1, bytes), 1, size_);
     values_.push_back(noise(field.sample, distinct, classes, Random(seed, stream_of(concat(name_, '/', field.name)))));
     fields_.push_back(std::move(field));

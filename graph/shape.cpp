@@ -41,4 +41,11 @@ int normalize_axis(std::int64_t axis, int rank, std::string_view what) {
 
 std::string to_string(const TensorType& type) { return concat(name_of(type.dtype), type.shape); }
 
+std::int64_t bytes_of(const TensorType& type) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size_of(type.dtype)), &bytes))
+    fail(type, " takes more bytes than fit in 63 bits");
+  return bytes;
+}
+
 }  // namespace tandem

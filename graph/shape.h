@@ -40,5 +40,6 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 std::string to_string(const TensorType& type);  // "float32[8,3,224,224]"
+std::int64_t bytes_of(const TensorType& type);  // fails where they do not fit in 63 bits
 
 }  // namespace tandem

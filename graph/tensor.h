@@ -1,4 +1,5 @@
 // A host tensor: row-major values with their type. Copies share the storage; write() makes it unique first. A view's are another's memory.
+// Values may lie elsewhere, in a file or on a device (TensorSource): they are in memory from when they are asked for until they are released.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -11,6 +12,14 @@ namespace tandem {
 
 struct SmallRounding;
 
+// Where values lie that need not be in memory.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  // Bytes of the values, from `offset` on. Fails (io, or as whoever made it says) where they cannot be had.
+  virtual void read(std::span<std::byte> to, std::int64_t offset) const = 0;
+};
+
 class Tensor {
  public:
   Tensor() = default;
@@ -18,6 +27,7 @@ class Tensor {
   // Values where they lie, aligned to their element, which are not copied and do not change; `owner` keeps them, and may be null where
   // something else does. Fails as above.
   static Tensor view(TensorType type, const std::byte* data, std::shared_ptr<const void> owner = nullptr);
+  Tensor(TensorType type, std::shared_ptr<const TensorSource> source);
   template <class T>
   static Tensor of(Shape shape, std::span<const T> values);
   template <class T>
@@ -32,11 +42,17 @@ class Tensor {
   const TensorType& type() const { return type_; }
   DType dtype() const { return type_.dtype; }
   const Shape& shape() const { return type_.shape; }
-  std::int64_t elements() const { return static_cast<std::int64_t>(bytes().size() / std::max<std::size_t>(1, size_of(type_.dtype))); }
+  std::int64_t elements() const { return byte_size() / static_cast<std::int64_t>(std::max<std::size_t>(1, size_of(type_.dtype))); }
   bool defined() const { return type_.dtype != DType::undefined; }
 
-  std::span<const std::byte> bytes() const;
+  std::span<const std::byte> bytes() const;  // of a source all are read, where they are not in memory
   std::span<std::byte> write();  // of values of its own: those that others have, too, and a view's are copied first
+  std::int64_t byte_size() const;
+  // Some of the bytes. Of a source no more than these is read.
+  void read(std::span<std::byte> to, std::int64_t offset) const;
+  bool in_memory() const;
+  void release() const;  // values of a source leave the memory: spans of them, of all copies, end. Others stay
+  const void* identity() const { return storage_.get(); }  // the same for tensors that share their storage
   template <class T>
   std::span<const T> values() const;  // fails where T is not the element type
   template <class T>
@@ -50,8 +66,8 @@ class Tensor {
   bool operator==(const Tensor& other) const;       // type and bytes
 
  private:
-  TensorType type_;
   struct Storage;
+  TensorType type_;
   std::shared_ptr<Storage> storage_;
 };
 

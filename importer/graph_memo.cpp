@@ -37,7 +37,7 @@ void GraphMemo::release() {
 std::int64_t GraphMemo::own_bytes(const Graph& graph) const {
   std::int64_t sum = 0;
   for (const Value& v : graph.values)
-    if (v.data && !held_.contains(v.data->bytes().data())) sum += std::ssize(v.data->bytes());
+    if (v.data && !held_.contains(v.data->identity())) sum += v.data->byte_size();
   return sum;
 }
 

@@ -14,8 +14,8 @@ namespace tandem {
 
 class GraphMemo {
  public:
-  // `held`: first bytes of tensors that are kept elsewhere anyway. What else a graph's values take is bounded.
-  void hold(std::set<const std::byte*> held) { held_ = std::move(held); }
+  // `held`: identities of tensors that are kept elsewhere anyway. What else a graph's values take is bounded.
+  void hold(std::set<const void*> held) { held_ = std::move(held); }
   // The graph of these options, by `make` where it is not kept. An exception of `make` passes through.
   Graph get(const ImportOptions& options, const std::function<Graph()>& make);
   // Forgets the graphs with large values of their own, and keeps none from now on: a run is about to take the memory.
@@ -30,7 +30,7 @@ class GraphMemo {
   };
   std::int64_t own_bytes(const Graph& graph) const;
 
-  std::set<const std::byte*> held_;
+  std::set<const void*> held_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // the one asked for last is the first
   std::int64_t made_ = 0;

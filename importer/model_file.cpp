@@ -19,6 +19,7 @@
 #include "importer/lora/lora.h"
 #include "importer/message/device_configurations.h"
 #include "importer/message/reader.h"
+#include "importer/message/skeleton.h"
 #include "importer/message/signature.h"
 #include "importer/message/tensor_data.h"
 #include "importer/model_file_impl.h"
@@ -30,14 +31,17 @@ namespace tandem {
 namespace {
 
 // Values that the flat model holds need not be held twice: the writer puts them back.
-std::vector<DataForm> take_values(onnx::GraphProto& graph, const FlatModel& flat) {
+std::vector<DataForm> take_values(onnx::GraphProto& graph, const FlatModel& flat, ExternalData& external,
+                                  std::map<std::string, Tensor>& unread) {
   std::map<std::string, const FlatInitializer*> kept;
   for (const FlatInitializer& i : flat.main.initializers)
     if (i.data && !i.home && is_float(i.type.dtype)) kept[flat.name(i.symbol)] = &i;
   std::vector<DataForm> forms;
   for (auto& tensor : *graph.mutable_initializer()) {
     const DataForm form = form_of(tensor);
-    const bool taken = kept.contains(tensor.name()) && (form == DataForm::raw || form == DataForm::typed);
+    const bool held = kept.contains(tensor.name()), own = own_location(tensor);
+    const bool taken = own || (held && (form == DataForm::raw || form == DataForm::typed));
+    if (own && !held) unread[tensor.name()] = external.read(tensor, type_of(tensor));
     forms.push_back(taken ? form : DataForm::none);
     if (taken) clear_values(tensor);
   }
@@ -109,24 +113,28 @@ ModelFile::ModelFile(ModelFile&&) noexcept = default;
 ModelFile& ModelFile::operator=(ModelFile&&) noexcept = default;
 
 ModelFile ModelFile::read(const std::filesystem::path& path, const WeightOptions& weights) {
-  std::string bytes = read_regular(path, limits::model_bytes, ExitCode::model);
+  auto file = std::make_shared<InputFile>(path, ExitCode::model);
   try {
-    return within_memory([&] { return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData(path), path, weights)); },
-                         "reading it");
+    return within_memory(
+        [&] {
+          ExternalData external(path);
+          onnx::ModelProto message = read_model(file, external);
+          return ModelFile(std::make_unique<Impl>(std::move(message), file->size(), std::move(external), path, weights));
+        },
+        "reading it");
   } catch (const Error& error) {
     if (error.code() != ExitCode::model && error.code() != ExitCode::device) throw;
     fail(error.code(), "'", path.string(), "': ", error.what());
   }
 }
 
-ModelFile ModelFile::parse(std::string bytes, const std::filesystem::path& folder, const WeightOptions& weights) {
-  return ModelFile(std::make_unique<Impl>(std::move(bytes), ExternalData::beside(folder), std::filesystem::path(), weights));
+ModelFile ModelFile::parse(const std::string& bytes, const std::filesystem::path& folder, const WeightOptions& weights) {
+  return ModelFile(std::make_unique<Impl>(parse_model(bytes), std::ssize(bytes), ExternalData::beside(folder), "", weights));
 }
 
-ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights)
-    : path(std::move(file)), external(std::move(data)), proto(parse_model(bytes)) {
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  std::string().swap(bytes);  // the message has them
+ModelFile::Impl::Impl(onnx::ModelProto message, std::int64_t bytes, ExternalData data, std::filesystem::path file,
+                      const WeightOptions& weights)
+    : path(std::move(file)), external(std::move(data)), proto(std::move(message)) {
   try {
     step = training_step_of(proto, external);
     if (step && step->loss == "output" && weights.own_loss) loss = add_loss(proto, *step);
@@ -151,7 +159,7 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   if (weights.lora) lora = add_adapters(proto, *weights.lora, head, adapted);
   WeightOptions with_adapters = rules;
   for (const LoraAdapter& adapter : lora.adapters) with_adapters.trainable.insert(with_adapters.trainable.end(), {adapter.a, adapter.b});
-  flat = flatten_untied(proto, size, external, with_adapters);
+  flat = flatten_untied(proto, bytes, external, with_adapters);
   for (TemplateTensor& t : flat.tensors)
     for (const LoraAdapter& adapter : lora.adapters)
       if (t.name == adapter.a || t.name == adapter.b) t.reason = concat("an adapter of '", adapter.weight, "'");
@@ -159,12 +167,13 @@ ModelFile::Impl::Impl(std::string bytes, ExternalData data, std::filesystem::pat
   if (!cut.empty()) flat.warnings.push_back(cut);
   if (!changed.empty()) flat.warnings.push_back(changed);
   if (!adapted.empty()) flat.warnings.push_back(adapted);
-  forms = take_values(*proto.mutable_graph(), flat);
+  forms = take_values(*proto.mutable_graph(), flat, external, unread);
   for (const auto& entry : proto.metadata_props()) metadata.emplace(entry.key(), entry.value());
-  std::set<const std::byte*> held;
+  std::set<const void*> held;
   for (const FlatInitializer& i : flat.main.initializers)
-    if (i.data) held.insert(i.data->bytes().data());
+    if (i.data) held.insert(i.data->identity());
   graphs.hold(std::move(held));
+  external.release();
 }
 
 const std::string& ModelFile::name() const {
@@ -233,8 +242,9 @@ std::optional<TrainingStep> ModelFile::training_step() const {
 std::optional<ModelFile> ModelFile::initialization() const {
   const std::unique_ptr<onnx::ModelProto> made = initialization_of(impl_->proto);
   if (!made) return std::nullopt;
-  return ModelFile(std::make_unique<Impl>(made->SerializeAsString(), impl_->path.empty() ? ExternalData() : ExternalData(impl_->path),
-                                          impl_->path, WeightOptions{}));
+  const std::string bytes = made->SerializeAsString();
+  return ModelFile(std::make_unique<Impl>(parse_model(bytes), std::ssize(bytes),
+                                          impl_->path.empty() ? ExternalData() : ExternalData(impl_->path), impl_->path, WeightOptions{}));
 }
 
 namespace {
@@ -323,6 +333,10 @@ Graph ModelFile::graph(const ImportOptions& options) const {
 
 void ModelFile::release_graphs() const {
   impl_->graphs.release();
+}
+
+void ModelFile::release_values() const {
+  impl_->external.release();
 }
 
 std::int64_t ModelFile::graphs_built() const {

@@ -36,7 +36,7 @@ class ModelFile {
   // Fails (usage) where the options contradict the model.
   static ModelFile read(const std::filesystem::path& path, const WeightOptions& weights = {});
   // folder: where external data lies; empty: none allowed
-  static ModelFile parse(std::string bytes, const std::filesystem::path& folder, const WeightOptions& weights = {});
+  static ModelFile parse(const std::string& bytes, const std::filesystem::path& folder, const WeightOptions& weights = {});
   ~ModelFile();
   ModelFile(ModelFile&&) noexcept;
   ModelFile& operator=(ModelFile&&) noexcept;
@@ -73,6 +73,7 @@ class ModelFile {
   // Fails (model) with all problems in one message. The graphs asked for last are kept: asking again is cheap.
   Graph graph(const ImportOptions& options) const;
   void release_graphs() const;  // forgets kept graphs whose values take over a MiB that the file does not hold, and keeps no more of them
+  void release_values() const;  // those of its large weights leave the memory; who asks for them reads them from the file again
   std::int64_t graphs_built() const;  // so far; one that was kept is not built again
   std::vector<InputForm> input_forms(const ImportOptions& options) const;
   std::vector<Problem> problems(const ImportOptions& options) const;  // the same problems as a list; empty: importable

@@ -13,7 +13,8 @@
 namespace tandem {
 
 struct ModelFile::Impl {
-  Impl(std::string bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights);
+  // `bytes`: of the file that the message was read from
+  Impl(onnx::ModelProto message, std::int64_t bytes, ExternalData data, std::filesystem::path file, const WeightOptions& weights);
 
   std::filesystem::path path;  // empty: parsed from memory
   ExternalData external;
@@ -26,6 +27,7 @@ struct ModelFile::Impl {
   AddedLoss loss;                    // what of its loss stands in `proto` now
   FlatModel flat;
   std::vector<DataForm> forms;  // of the initializers whose values were taken out of the proto; else none
+  std::map<std::string, Tensor> unread;  // of these, values that `flat` does not hold
   GraphMemo graphs;             // nothing of the above changes any more
 
   Graph graph(const ImportOptions& options) const;  // made anew

@@ -91,15 +91,15 @@ std::byte* DeviceRuntime::address_of(ArenaKind arena, const ParameterPart& part)
   return nowhere();
 }
 
-void DeviceRuntime::write(ArenaKind arena, const ParameterPart& part, std::span<const std::byte> bytes) {
+void DeviceRuntime::write(ArenaKind arena, const ParameterPart& part, std::span<const std::byte> bytes, std::int64_t offset) {
   if (bytes.empty()) return;
-  streams_[0]->copy_in(address_of(arena, part), bytes.data(), std::ssize(bytes));
+  streams_[0]->copy_in(address_of(arena, part) + offset, bytes.data(), std::ssize(bytes));
   streams_[0]->synchronize();
 }
 
-void DeviceRuntime::read(ArenaKind arena, const ParameterPart& part, std::span<std::byte> bytes) {
+void DeviceRuntime::read(ArenaKind arena, const ParameterPart& part, std::span<std::byte> bytes, std::int64_t offset) {
   if (bytes.empty()) return;
-  streams_[0]->copy_out(bytes.data(), address_of(arena, part), std::ssize(bytes));
+  streams_[0]->copy_out(bytes.data(), address_of(arena, part) + offset, std::ssize(bytes));
   streams_[0]->synchronize();
 }
 

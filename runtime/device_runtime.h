@@ -15,9 +15,9 @@ class DeviceRuntime {
   void add(const ExpandedPlan& expanded, CollectiveGroup* group, std::span<const ExchangeSpec> exchanges);
   Program& program(std::size_t index) { return *programs_[index]; }
 
-  // A part that the device keeps in one of the two persistent arenas; `bytes` lie as its operand says.
-  void write(ArenaKind arena, const ParameterPart& part, std::span<const std::byte> bytes);
-  void read(ArenaKind arena, const ParameterPart& part, std::span<std::byte> bytes);
+  // Of a part that the device keeps in one of the two persistent arenas, from `offset` on; `bytes` lie as its operand says.
+  void write(ArenaKind arena, const ParameterPart& part, std::span<const std::byte> bytes, std::int64_t offset = 0);
+  void read(ArenaKind arena, const ParameterPart& part, std::span<std::byte> bytes, std::int64_t offset = 0);
 
   std::byte* allocate_host(std::int64_t bytes) { return device_->allocate_host(bytes); }
   std::int64_t allocated_bytes() const;

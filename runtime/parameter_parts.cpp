@@ -7,11 +7,6 @@
 namespace tandem {
 namespace {
 
-// The template's tensor, or what of it the part is, as it lies in memory, seen in the device's shape.
-Operand source_of(const PlanParameter& p, const ParameterPart& part) {
-  return {part.operand.dtype, part.operand.shape, p.source.any() ? Layout::row_major(part.operand.shape.rank()) : p.source};
-}
-
 // Calls move(offset in the whole, offset in the part, bytes) for each run of memory that a part has. It fits the whole.
 template <class Move>
 void for_each_run(const PlanParameter& p, const ParameterPart& part, const Move& move) {
@@ -38,6 +33,10 @@ void for_each_run(const PlanParameter& p, const ParameterPart& part, const Move&
 }
 
 }  // namespace
+
+Operand source_of(const PlanParameter& p, const ParameterPart& part) {
+  return {part.operand.dtype, part.operand.shape, p.source.any() ? Layout::row_major(part.operand.shape.rank()) : p.source};
+}
 
 std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> whole) {
   std::vector<std::byte> kept(static_cast<std::size_t>(part.operand.bytes())), cut;

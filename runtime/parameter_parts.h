@@ -9,6 +9,8 @@
 
 namespace tandem {
 
+// The template's tensor, or what of it the part is, as it lies in memory, seen in the device's shape.
+Operand source_of(const PlanParameter& parameter, const ParameterPart& part);
 // The part's bytes as the device keeps them, of the template's tensor.
 std::vector<std::byte> cut_part(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> whole);
 // Whether it is all of the tensor, and lies as the template's does: nothing is cut, nothing moves.

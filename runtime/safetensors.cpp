@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/file_kind.h"
 #include "base/printable.h"
+#include "graph/tensor_chunks.h"
 
 namespace tandem {
 namespace {
@@ -25,8 +26,6 @@ constexpr Type types[] = {{DType::float32, "F32"},  {DType::float64, "F64"}, {DT
                           {DType::boolean, "BOOL"}, {DType::int8, "I8"},     {DType::int16, "I16"},   {DType::int32, "I32"},
                           {DType::int64, "I64"},    {DType::uint8, "U8"},    {DType::uint16, "U16"},  {DType::uint32, "U32"},
                           {DType::uint64, "U64"}};
-
-std::int64_t bytes_of(const TensorType& type) { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)); }
 
 }  // namespace
 
@@ -56,7 +55,7 @@ Json safetensors_entry(const TensorType& type, std::int64_t begin) {
                       {"data_offsets", Json::Array{begin, begin + bytes_of(type)}}};
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata, const TensorSource& tensors) {
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata, const EachTensor& tensors) {
   Json::Object words;
   for (const auto& [key, value] : metadata) words.emplace_back(key, value);
   Json::Object header;
@@ -66,7 +65,7 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
     if (safetensors_word(t.tensor.dtype()).empty())
       fail(ExitCode::io, path.string(), ": '", t.name, "' is of a type that safetensors does not have, ", t.tensor.type());
     header.emplace_back(as_text(t.name), safetensors_entry(t.tensor.type(), size));
-    size += static_cast<std::int64_t>(t.tensor.bytes().size());
+    size += t.tensor.byte_size();
   });
   std::string text = Json(std::move(header)).dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data stand at a multiple of 8
@@ -77,8 +76,9 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
   file.append({length.data(), length.size()});
   file.append(text);
   tensors([&](const NamedTensor& t) {
-    const auto bytes = t.tensor.bytes();
-    file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    each_chunk(t.tensor, [&](std::span<const std::byte> bytes, std::int64_t) {
+      file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
   });
   file.commit();
 }

@@ -15,7 +15,7 @@
 namespace tandem {
 
 // Hands over tensors one by one, the same ones whenever it is asked.
-using TensorSource = std::function<void(const Session::Visit&)>;
+using EachTensor = std::function<void(const Session::Visit&)>;
 
 inline constexpr std::string_view optimizer_state_prefix = "tandem.optimizer/";  // of names in a file that holds weights, too
 inline constexpr std::int64_t largest_safetensors_header = 100'000'000;  // that Python's reader takes
@@ -25,7 +25,7 @@ TensorType safetensors_type(const Json& entry);      // of a tensor of the heade
 Json safetensors_entry(const TensorType& type, std::int64_t begin);  // the other way: its values begin there behind the header
 
 // Replaces the file at once: a failure (io) leaves the earlier one whole. The source is asked twice. Names that are no UTF-8 are as_text.
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata, const TensorSource& tensors);
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata, const EachTensor& tensors);
 
 // A file that stays open; its values are read one by one.
 class SafetensorsFile {

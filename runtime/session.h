@@ -68,6 +68,10 @@ class Session {
   void each_optimizer_state(const Visit& visit, int device = 0) const;
   // One alone. Fails (model) on an unknown name.
   Tensor parameter(const std::string& name, ValueRole role = ValueRole::plain, int device = 0) const;
+  // The same, read from the device when values are asked for, so that a large one need not be in memory as a whole: what the parameter
+  // holds then. Not to be asked within a step, nor once the session is gone. What no device here keeps as the template does is a copy.
+  Tensor streamed(const std::string& name, ValueRole role = ValueRole::plain) const;
+  void each_streamed(ValueRole role, const Visit& visit) const;
   // Of several processes, one may have no device with a parameter, or some of its parts alone: whether there are such.
   bool lacks_parameters() const;
   // All ranks call this. Rank 0 does `work`, which may read any parameter as above, and may throw; the others give their parts of each
@@ -75,6 +79,7 @@ class Session {
   void together(const std::function<void()>& work);
   // All ranks call this, too. All parameters can be read on all ranks until the next step or new values: whole in the memory of each.
   void gather_parameters();
+  void gather_parameters(std::span<const ParameterKey> keys);  // these alone
 
   // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state, and what a
   // device has no part of, is zero here): equal where parts are alike.

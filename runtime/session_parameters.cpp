@@ -4,6 +4,8 @@
 
 #include "base/crc32c.h"
 #include "base/spec.h"
+#include "graph/tensor_chunks.h"
+#include "runtime/moved_parameter.h"
 #include "runtime/parameter_parts.h"
 #include "runtime/session_state.h"
 
@@ -19,22 +21,71 @@ void Session::set_parameters(std::span<const NamedTensor> values, ValueRole role
     if (v.tensor.type() != it->second->type) fail("parameter '", v.name, "' is ", it->second->type, ", got ", v.tensor.type());
     targets.push_back(it->second);
   }
-  const auto write = [&](const PlanParameter& parameter, const Tensor& value) {
-    std::vector<std::optional<ParameterPart>> parts;
-    for (std::size_t d = 0; d < state_->devices.size(); ++d) parts.push_back(state_->part_of(parameter, d));
-    const CutParameter cut(parameter, parts, value.bytes());
-    state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
-      if (parts[d]) device->write(parameter.arena, *parts[d], cut.bytes_of(*parts[d]));
-    });
-  };
   std::map<std::string_view, const Tensor*> set;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    write(*targets[i], values[i].tensor);
+    state_->write(*targets[i], values[i].tensor);
     set[values[i].name] = &values[i].tensor;
   }
   for (const PlanParameter& p : state_->plans[0]->parameters)
     if (const auto of = set.find(p.of); role == ValueRole::plain && p.role == ValueRole::copy && of != set.end())
-      write(p, of->second->cast(p.type.dtype));
+      state_->write(p, of->second->cast(p.type.dtype));
+  for (const NamedTensor& v : values) v.tensor.release();
+}
+
+namespace {
+
+// A parameter that all devices keep whole in one other order, where many small copies cost little: in memory of the host.
+template <class State>
+std::optional<MovedParameter> in_pieces(const State& state, const PlanParameter& p,
+                                        const std::vector<std::optional<ParameterPart>>& parts) {
+  const ParameterPart* first = nullptr;
+  for (std::size_t d = 0; d < parts.size(); ++d) {
+    if (!parts[d]) continue;
+    if (state.name_of(static_cast<int>(d)).backend != "cpu" || !MovedParameter::possible(p, *parts[d])) return std::nullopt;
+    if (first && first->operand != parts[d]->operand) return std::nullopt;
+    first = &*parts[d];
+  }
+  return first ? std::optional(MovedParameter(p, *first)) : std::nullopt;
+}
+
+template <class State>
+void write_pieces(State& state, const PlanParameter& p, const std::vector<std::optional<ParameterPart>>& parts, const MovedParameter& moved,
+                  const Tensor& value) {
+  std::vector<std::byte> rows, there;
+  for (std::int64_t first = 0; first < moved.rows(); first += moved.rows_of_a_piece()) {
+    const std::int64_t count = std::min(moved.rows_of_a_piece(), moved.rows() - first);
+    rows.resize(static_cast<std::size_t>(count * moved.row_bytes()));
+    there.resize(rows.size());
+    value.read(rows, first * moved.row_bytes());
+    moved.to_device_order(rows, there);
+    state.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (parts[d])
+        moved.each_run(first, count, [&](std::int64_t at, std::int64_t from, std::int64_t bytes) {
+          device->write(p.arena, *parts[d], std::span(there).subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(bytes)), at);
+        });
+    });
+  }
+}
+
+}  // namespace
+
+// Values of a source go to the devices piece by piece, where nothing has to be cut.
+void Session::State::write(const PlanParameter& p, const Tensor& value) {
+  std::vector<std::optional<ParameterPart>> parts;
+  for (std::size_t d = 0; d < devices.size(); ++d) parts.push_back(part_of(p, d));
+  const bool moved = std::ranges::any_of(parts, [&](const auto& part) { return part && !lies_as_template(p, *part); });
+  if (const std::optional<MovedParameter> pieces = moved ? in_pieces(*this, p, parts) : std::nullopt)
+    return write_pieces(*this, p, parts, *pieces, value);
+  const CutParameter cut(p, parts, moved ? value.bytes() : std::span<const std::byte>());
+  if (!moved)
+    return each_chunk(value, [&](std::span<const std::byte> chunk, std::int64_t at) {
+      on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+        if (parts[d]) device->write(p.arena, *parts[d], chunk, at);
+      });
+    });
+  on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    if (parts[d]) device->write(p.arena, *parts[d], cut.bytes_of(*parts[d]));
+  });
 }
 
 std::vector<std::size_t> Session::State::holders(const PlanParameter& p, std::size_t asked) const {
@@ -92,6 +143,12 @@ std::vector<std::byte> Session::State::gather(const PlanParameter& p) {
 void Session::gather_parameters() {
   for (const PlanParameter& p : state_->plans[0]->parameters)
     if (state_->lacks(p)) state_->gathered[p.key()] = state_->gather(p);
+}
+
+void Session::gather_parameters(std::span<const ParameterKey> keys) {
+  for (const ParameterKey& key : keys)
+    if (const auto it = state_->parameters.find(key); it != state_->parameters.end() && state_->lacks(*it->second))
+      state_->gathered[key] = state_->gather(*it->second);
 }
 
 namespace {
@@ -161,6 +218,86 @@ Tensor Session::State::read(const PlanParameter& p, std::size_t from) {
     std::vector<std::byte>().swap(bytes[d]);
   }
   return value;
+}
+
+namespace {
+
+// What the device at hand keeps of a parameter, all of it and as the template does.
+template <class State>
+class DeviceValues final : public TensorSource {
+ public:
+  DeviceValues(State& state, const PlanParameter& parameter, std::size_t device) : state_(state), parameter_(parameter), device_(device) {}
+  void read(std::span<std::byte> to, std::int64_t offset) const override {
+    state_.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (d == device_) device->read(parameter_.arena, *state_.part_of(parameter_, d), to, offset);
+    });
+  }
+
+ private:
+  State& state_;
+  const PlanParameter& parameter_;
+  const std::size_t device_;
+};
+
+// The same, in another order of axes.
+template <class State>
+class MovedValues final : public TensorSource {
+ public:
+  MovedValues(State& state, const PlanParameter& parameter, std::size_t device, MovedParameter moved)
+      : state_(state), parameter_(parameter), device_(device), moved_(std::move(moved)) {}
+
+  void read(std::span<std::byte> to, std::int64_t offset) const override {
+    const std::int64_t row = moved_.row_bytes(), end = offset + std::ssize(to);
+    for (std::int64_t at = offset; at < end;) {
+      const std::int64_t first = at / row, count = std::min((end + row - 1) / row - first, moved_.rows_of_a_piece());
+      const std::vector<std::byte> piece = rows(first, count);
+      const std::int64_t bytes = std::min(end, (first + count) * row) - at;
+      std::copy_n(piece.begin() + (at - first * row), bytes, to.begin() + (at - offset));
+      at += bytes;
+    }
+  }
+
+ private:
+  std::vector<std::byte> rows(std::int64_t first, std::int64_t count) const {
+    std::vector<std::byte> there(static_cast<std::size_t>(count * moved_.row_bytes())), here(there.size());
+    state_.on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+      if (d == device_)
+        moved_.each_run(first, count, [&](std::int64_t at, std::int64_t to, std::int64_t bytes) {
+          const auto run = std::span(there).subspan(static_cast<std::size_t>(to), static_cast<std::size_t>(bytes));
+          device->read(parameter_.arena, *state_.part_of(parameter_, d), run, at);
+        });
+    });
+    moved_.to_template_order(there, here);
+    return here;
+  }
+
+  State& state_;
+  const PlanParameter& parameter_;
+  const std::size_t device_;
+  const MovedParameter moved_;
+};
+
+}  // namespace
+
+Tensor Session::State::streamed(const PlanParameter& p) {
+  if (gathered.contains(p.key()) || (asking && lacks(p, 0))) return read(p, 0);
+  const std::vector<std::size_t> from = holders(p, 0);
+  if (from.size() != 1) return read(p, 0);
+  const ParameterPart part = *part_of(p, from[0]);
+  if (lies_as_template(p, part)) return {p.type, std::make_shared<DeviceValues<State>>(*this, p, from[0])};
+  if (name_of(static_cast<int>(from[0])).backend != "cpu" || !MovedParameter::possible(p, part)) return read(p, 0);
+  return {p.type, std::make_shared<MovedValues<State>>(*this, p, from[0], MovedParameter(p, part))};
+}
+
+Tensor Session::streamed(const std::string& name, ValueRole role) const {
+  const auto it = state_->parameters.find({role, name});
+  if (it == state_->parameters.end()) fail("the plan has no ", role == ValueRole::plain ? "parameter" : name_of(role), " '", name, "'");
+  return state_->streamed(*it->second);
+}
+
+void Session::each_streamed(ValueRole role, const Visit& visit) const {
+  for (const PlanParameter& p : state_->plans[0]->parameters)
+    if (p.role == role) visit({p.name, state_->streamed(p)});
 }
 
 Tensor Session::parameter(const std::string& name, ValueRole role, int device) const {

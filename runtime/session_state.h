@@ -76,6 +76,8 @@ struct Session::State {
   // What all ranks' devices have of it, put together on every rank: all call this.
   std::vector<std::byte> gather(const PlanParameter& p);
   Tensor read(const PlanParameter& p, std::size_t device);
+  Tensor streamed(const PlanParameter& p);  // as Session::streamed
+  void write(const PlanParameter& p, const Tensor& value);
   // Which devices give a parameter's value: the one asked where it has all of it, else another that has, else all with parts.
   std::vector<std::size_t> holders(const PlanParameter& p, std::size_t asked) const;
 

@@ -12,6 +12,8 @@
 
 #include "base/atomic_file.h"
 #include "base/file_kind.h"
+#include "graph/file_values.h"
+#include "graph/tensor_chunks.h"
 #include "data/npy.h"
 #include "data/zip.h"
 
@@ -57,7 +59,7 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-void each(const TensorSource& weights, const TensorSource& optimizer,
+void each(const EachTensor& weights, const EachTensor& optimizer,
           const std::function<void(std::string_view, const NamedTensor&)>& work) {
   weights([&](const NamedTensor& t) { work(folders[0], t); });
   optimizer([&](const NamedTensor& t) { work(folders[1], t); });
@@ -83,16 +85,25 @@ Checkpoint read_zip(const std::filesystem::path& path) {
   return checkpoint;
 }
 
-std::string head_of(const RegularFile& file) {
-  std::string head(static_cast<std::size_t>(std::min<std::int64_t>(file.size, 512)), '\0');
-  read_exactly(file.descriptor.get(), head.data(), head.size(), 0, "it");
+std::string head_of(const InputFile& file) {
+  std::string head(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 512)), '\0');
+  file.read(head.data(), head.size(), 0);
   return head;
+}
+
+Tensor values_at(const std::shared_ptr<const InputFile>& file, const TensorType& type, std::int64_t at) {
+  constexpr std::int64_t small = std::int64_t{64} << 10;
+  const FileValues values(file, at);
+  if (bytes_of(type) >= small) return {type, std::make_shared<FileValues>(values)};
+  Tensor tensor(type);
+  values.read(tensor.write(), 0);
+  return tensor;
 }
 
 // The type of a tensor of the header, which lies at `at` of the data.
 TensorType type_of(const Json& entry, std::int64_t at, std::int64_t end_of_data) {
   const TensorType type = safetensors_type(entry);
-  const std::int64_t bytes = type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
+  const std::int64_t bytes = bytes_of(type);
   const Json::Array& offsets = entry.at("data_offsets").array();
   if (offsets.size() == 2 && offsets[0].integer() == at && offsets[1].integer() > end_of_data) fail("is truncated");
   if (offsets.size() != 2 || offsets[0].integer() != at || bytes > end_of_data - at || offsets[1].integer() != at + bytes)
@@ -102,17 +113,16 @@ TensorType type_of(const Json& entry, std::int64_t at, std::int64_t end_of_data)
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const Json& state, const TensorSource& weights, const TensorSource& optimizer) {
+void write_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer) {
   Json::Object header{{"__metadata__", Json::Object{{"crc32", no_sum}, {"format", version}, {"state", state.dump()}}}};
   std::int64_t size = 0;
   std::uint32_t of_data = 0;
   each(weights, optimizer, [&](std::string_view folder, const NamedTensor& t) {
     if (safetensors_word(t.tensor.dtype()).empty())
       fail(ExitCode::io, path.string(), ": '", t.name, "' is of a type that checkpoints cannot hold, ", t.tensor.type());
-    const auto bytes = t.tensor.bytes();
     header.emplace_back(concat(folder, escaped(t.name)), safetensors_entry(t.tensor.type(), size));
-    of_data = add_to(of_data, bytes.data(), bytes.size());
-    size += static_cast<std::int64_t>(bytes.size());
+    each_chunk(t.tensor, [&](std::span<const std::byte> bytes, std::int64_t) { of_data = add_to(of_data, bytes.data(), bytes.size()); });
+    size += t.tensor.byte_size();
   });
   std::string text = Json(std::move(header)).dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data stand at a multiple of 8
@@ -127,8 +137,9 @@ void write_checkpoint(const std::filesystem::path& path, const Json& state, cons
   file.append({length.data(), length.size()});
   file.append(text);
   each(weights, optimizer, [&](std::string_view, const NamedTensor& t) {
-    const auto bytes = t.tensor.bytes();
-    file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    each_chunk(t.tensor, [&](std::span<const std::byte> bytes, std::int64_t) {
+      file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
   });
   file.commit();
 }
@@ -144,20 +155,20 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
   const std::string name = path.string();
-  const RegularFile file = open_regular(path, ExitCode::data);
+  const auto file = std::make_shared<InputFile>(path, ExitCode::data);
   std::array<char, 8> length{};
-  if (file.size < static_cast<std::int64_t>(length.size())) fail(ExitCode::data, name, ": is truncated, or not a checkpoint");
-  read_exactly(file.descriptor.get(), length.data(), length.size(), 0, name);
+  if (file->size() < static_cast<std::int64_t>(length.size())) fail(ExitCode::data, name, ": is truncated, or not a checkpoint");
+  file->read(length.data(), length.size(), 0);
   if (std::string_view(length.data(), 2) == "PK") return read_zip(path);
   std::int64_t count = 0;
   std::memcpy(&count, length.data(), length.size());
-  const std::int64_t data = 8 + count, size = file.size - data;
+  const std::int64_t data = 8 + count, size = file->size() - data;
   if (count < static_cast<std::int64_t>(begin.size() + no_sum.size()) || count > largest_safetensors_header || size < 0)
-    fail(ExitCode::data, name, ": is truncated or damaged, or not a checkpoint", it_is(head_of(file)));
+    fail(ExitCode::data, name, ": is truncated or damaged, or not a checkpoint", it_is(head_of(*file)));
   std::string text(static_cast<std::size_t>(count), '\0');
-  read_exactly(file.descriptor.get(), text.data(), text.size(), 8, name);
+  file->read(text.data(), text.size(), 8);
   if (!text.starts_with(begin))
-    fail(ExitCode::data, name, ": is damaged, or not a checkpoint of this version ('", version, "')", it_is(head_of(file)));
+    fail(ExitCode::data, name, ": is damaged, or not a checkpoint of this version ('", version, "')", it_is(head_of(*file)));
   const std::string written = text.substr(begin.size(), no_sum.size());
   text.replace(begin.size(), no_sum.size(), no_sum);
   std::uint32_t sum = add_to(add_to(0, length.data(), length.size()), text.data(), text.size());
@@ -170,11 +181,9 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
     std::int64_t at = 0;
     for (std::size_t i = 1; i < header.object().size(); ++i) {
       const auto& [key, entry] = header.object()[i];
-      Tensor tensor(type_of(entry, at, size));
-      const auto bytes = tensor.write();
-      read_exactly(file.descriptor.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), data + at, name);
-      sum = add_to(sum, bytes.data(), bytes.size());
-      at += static_cast<std::int64_t>(bytes.size());
+      Tensor tensor = values_at(file, type_of(entry, at, size), data + at);
+      each_chunk(tensor, [&](std::span<const std::byte> bytes, std::int64_t) { sum = add_to(sum, bytes.data(), bytes.size()); });
+      at += tensor.byte_size();
       for (const auto& [folder, list] : {std::pair{folders[0], &checkpoint.weights}, {folders[1], &checkpoint.optimizer}})
         if (key.starts_with(folder)) list->push_back({unescaped(key.substr(folder.size())), std::move(tensor)});
     }

@@ -17,11 +17,11 @@ struct Checkpoint {
 };
 
 // Replaces the file at once: a failure (io) leaves the earlier one whole. The sources are asked twice, for what there is and
-// to write it, and no more than one tensor is kept at a time.
-void write_checkpoint(const std::filesystem::path& path, const Json& state, const TensorSource& weights, const TensorSource& optimizer);
+// to write it, and no more than one tensor is kept at a time: of one with a source (graph/tensor.h) a piece.
+void write_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer);
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
-// Fails (io) where it cannot be read, (data) where it is no whole checkpoint.
+// Fails (io) where it cannot be read, (data) where it is no whole checkpoint. Large values stay in the file until they are asked for.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 // Fails (data) where the tensors of the checkpoint at `path` lack one: it would keep its first value in silence.

@@ -88,10 +88,12 @@ void CompiledModel::compile(const ModelOptions& wished, Backends on) {
     for (std::string& note : training_mode_notes(graph)) notes.push_back(std::move(note));
   settle_forms(graph);
   source.file().release_graphs();
+  source.file().release_values();
   release_free_memory();  // of importing and planning
   session = std::make_unique<Session>(std::move(plan), backends, options.world);
   for (const auto& [list, role] : {std::pair{&values.values, ValueRole::plain}, {&values.teacher, ValueRole::teacher}})
     for (NamedTensor& value : *list) session->set_parameters(share(options.world, {std::exchange(value, {})}), role);
+  source.file().release_values();  // constants that the plan holds
   start_states();
   start_averages();
   plans = {{key, 0}};

@@ -8,7 +8,7 @@ namespace tandem {
 void Model::save(const std::filesystem::path& path, bool metadata, SaveOptions options) const {
   release_free_memory();  // of evaluations and checkpoints
   const Session& session = compiled_->running();
-  ModelFile::WeightSource weights{{}, [&](const std::string& name) { return session.parameter(name); }};
+  ModelFile::WeightSource weights{{}, [&](const std::string& name) { return session.streamed(name); }};
   for (const PlanParameter& p : session.plan(0).parameters)
     if (p.role == ValueRole::plain) weights.weights.emplace_back(p.name, p.type);
   std::map<std::string, std::string> entries = compiled_->source.file().metadata();

@@ -21,13 +21,6 @@ std::int64_t of_file(std::int64_t least, std::int64_t times, std::int64_t file) 
 
 }  // namespace
 
-std::int64_t bytes_of(const TensorType& type) {
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(type.shape.elements(), static_cast<std::int64_t>(size_of(type.dtype)), &bytes))
-    fail(type, " takes more bytes than fit in 63 bits");
-  return bytes;
-}
-
 void Budget::make_constant(std::int64_t bytes) {
   if (bytes > one_) fail("the constant that is computed here would take ", bytes, " bytes, more than the ", one_, " allowed");
   const std::int64_t limit = of_file(limits::constants_bytes, limits::constants_factor, file_);

@@ -7,8 +7,6 @@
 
 namespace tandem {
 
-std::int64_t bytes_of(const TensorType& type);  // fails where they do not fit in 63 bits
-
 class Budget {
  public:
   // What the file holds, its external data included, may be made larger some times over (limits.h).

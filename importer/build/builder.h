@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "graph/cast_values.h"
 #include "importer/batch/bind_inputs.h"
 #include "importer/batch/budget.h"
 #include "importer/batch/rebatch.h"
@@ -45,7 +46,7 @@ class Builder {
 
   void problem(const FlatNode& node, std::string reason);
   DType wanted(DType dtype) const;
-  Tensor wanted(const Tensor& tensor) const { return tensor.cast(wanted(tensor.dtype())); }
+  Tensor wanted(const Tensor& tensor) const { return cast_later(tensor, wanted(tensor.dtype())); }
 
   void inputs();
   Tensor given_value(const Tensor& tensor, const BoundInput& input, const std::string& name);

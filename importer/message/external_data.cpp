@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "graph/file_values.h"
 #include "importer/message/limits.h"
 #include "importer/message/tensor_data.h"
 #include "tandem_onnx.pb.h"
@@ -35,11 +36,20 @@ void check_location(const std::string& location) {
   if (bad) fail("external data: '", location.c_str(), "' is not a path within the model's folder");
 }
 
+bool is_own(std::string_view location) { return location == own_raw || location == own_typed; }
+
 bool within(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
 }  // namespace
+
+const std::string* own_location(const onnx::TensorProto& proto) {
+  if (proto.data_location() != onnx::TensorProto::EXTERNAL) return nullptr;
+  for (const auto& entry : proto.external_data())
+    if (entry.key() == "location" && is_own(entry.value())) return &entry.value();
+  return nullptr;
+}
 
 ExternalRegion external_region(const onnx::TensorProto& proto) {
   ExternalRegion region;
@@ -58,7 +68,7 @@ ExternalRegion external_region(const onnx::TensorProto& proto) {
       fail("external data: unknown key '", key, "', expected location, offset, length or checksum");
     }
   }
-  check_location(region.location);
+  if (!is_own(region.location)) check_location(region.location);
   return region;
 }
 
@@ -96,18 +106,39 @@ fs::path ExternalData::resolve(const std::string& location) const {
   return path;
 }
 
-ExternalData::File& ExternalData::open(const std::string& location) {
-  const fs::path path = resolve(location);
-  const auto known = files_.find(path.string());  // one file may have several spellings
-  if (known != files_.end()) return known->second;
-  File file{FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); })), 0, {}};
+ExternalData::File ExternalData::open_beside(const std::string& location, const fs::path& path) const {
+  RegularFile file{FileDescriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }))};
   struct stat status {};
   if (file.descriptor.get() < 0 || ::fstat(file.descriptor.get(), &status) != 0)
     fail("external data '", location, "': ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("external data '", location, "' is not a regular file");
   if (status.st_nlink > 1) fail("external data '", location, "' has ", status.st_nlink, " hard links: another file may be meant");
   file.size = status.st_size;
-  return files_.emplace(path.string(), std::move(file)).first->second;
+  return {std::make_shared<InputFile>(path, std::move(file), ExitCode::model), {}};
+}
+
+ExternalData::File& ExternalData::open(const ExternalRegion& region) {
+  if (is_own(region.location)) {
+    if (!own_offsets_.contains(region.offset)) check_location(region.location);  // refuses it
+    return files_.at(std::string(own_raw));
+  }
+  const fs::path path = resolve(region.location);
+  const auto known = files_.find(path.string());  // one file may have several spellings
+  return known != files_.end() ? known->second : files_.emplace(path.string(), open_beside(region.location, path)).first->second;
+}
+
+void ExternalData::set_own(std::shared_ptr<const InputFile> file, std::set<std::int64_t> offsets) {
+  files_[std::string(own_raw)].file = std::move(file);
+  own_offsets_ = std::move(offsets);
+}
+
+void ExternalData::release() const {
+  for (const auto& [path, file] : files_)
+    for (const auto& [offset, tensor] : file.regions) tensor.release();
+}
+
+void ExternalData::check_unchanged() const {
+  for (const auto& [path, file] : files_) file.file->check_unchanged();
 }
 
 Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type) {
@@ -115,17 +146,17 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
   const std::int64_t wanted = bytes_in_file(type);
   if (region.length >= 0 && region.length != wanted)
     fail("external data '", region.location, "': length is ", region.length, ", ", type, " takes ", wanted, " bytes");
-  File& file = open(region.location);
-  if (region.offset > file.size || wanted > file.size - region.offset)
-    fail(outside(region.location, region.offset, wanted, file.size));
+  File& file = open(region);
+  const std::int64_t size = file.file->size();
+  if (region.offset > size || wanted > size - region.offset) fail(outside(region.location, region.offset, wanted, size));
   if (wanted == 0) return Tensor(type);
   // Regions that overlap would let a small file ask for any amount of memory.
   const auto same = file.regions.find(region.offset);
   if (same != file.regions.end() && same->second.type() == type) {
     shared_bytes_ += wanted;  // they take no memory here, but time wherever values are looked at, and memory once trained
-    if (shared_bytes_ > limits::shared_bytes + limits::shared_factor * bytes_read_)
+    if (shared_bytes_ > limits::shared_bytes + limits::shared_factor * (bytes_read_ + own_bytes_))
       fail("external data '", region.location, "': more tensors share its bytes than the ", limits::shared_bytes, " bytes, and ",
-           limits::shared_factor, " times the ", bytes_read_, " read, that are allowed");
+           limits::shared_factor, " times the ", bytes_read_ + own_bytes_, " read, that are allowed");
     return same->second;
   }
   const auto next = file.regions.lower_bound(region.offset);
@@ -134,19 +165,20 @@ Tensor ExternalData::read(const onnx::TensorProto& proto, const TensorType& type
                                  std::prev(next)->first + bytes_in_file(std::prev(next)->second.type()) > region.offset;
   if (overlaps_next || overlaps_previous)
     fail("external data '", region.location, "': bytes from ", region.offset, " on belong to another tensor too");
-  Tensor tensor(type);
-  if (bits_of(type.dtype) < 8) {
+  const FileValues values(file.file, region.offset);
+  Tensor tensor;
+  if (bits_of(type.dtype) < 8 || type.dtype == DType::boolean) {
     std::string bytes(static_cast<std::size_t>(wanted), '\0');
-    read_exactly(file.descriptor.get(), bytes.data(), bytes.size(), region.offset, region.location);
+    values.read(std::as_writable_bytes(std::span(bytes)), 0);
     tensor = unpacked(type, bytes);
+  } else if (wanted >= least_streamed) {
+    tensor = Tensor(type, std::make_shared<FileValues>(values));
   } else {
-    const auto bytes = tensor.write();
-    read_exactly(file.descriptor.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), region.offset, region.location);
-    if (type.dtype == DType::boolean)
-      for (std::byte& b : bytes) b = std::byte{b != std::byte{0}};
+    tensor = Tensor(type);
+    values.read(tensor.write(), 0);
   }
   file.regions.emplace(region.offset, tensor);
-  bytes_read_ += wanted;
+  (is_own(region.location) ? own_bytes_ : bytes_read_) += wanted;
   return tensor;
 }
 

@@ -90,7 +90,7 @@ void to_list(const Tensor& tensor, List* list) {
 }  // namespace
 
 std::int64_t bytes_in_file(const TensorType& type) {
-  const std::int64_t bytes = type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)), bits = bits_of(type.dtype);
+  const std::int64_t bytes = bytes_of(type), bits = bits_of(type.dtype);
   return bits >= 8 ? bytes : bytes / 8 * bits + (bytes % 8 * bits + 7) / 8;
 }
 
@@ -125,6 +125,7 @@ Tensor unpacked(const TensorType& type, std::string_view bytes) {
 }
 
 DataForm form_of(const onnx::TensorProto& p) {
+  if (const std::string* own = own_location(p)) return *own == own_raw ? DataForm::raw : DataForm::typed;
   if (p.data_location() == onnx::TensorProto::EXTERNAL) return DataForm::external;
   if (!p.raw_data().empty()) return DataForm::raw;
   const bool typed = p.float_data_size() || p.double_data_size() || p.int32_data_size() || p.int64_data_size() || p.uint64_data_size() ||
@@ -148,6 +149,7 @@ std::optional<Tensor> tensor_of(const onnx::TensorProto& proto, ExternalData& ex
   if (proto.has_segment()) fail("is stored in segments, which are not supported");
   const TensorType type = type_of(proto);
   check_fields(proto, type.dtype);
+  if (own_location(proto)) return external.read(proto, type);
   switch (form_of(proto)) {
     case DataForm::external: return external.read(proto, type);
     case DataForm::raw: return unpacked(type, proto.raw_data());
@@ -177,6 +179,10 @@ void store(const Tensor& tensor, DataForm form, onnx::TensorProto& proto) {
 }
 
 void clear_values(onnx::TensorProto& proto) {
+  if (own_location(proto)) {
+    proto.clear_external_data();
+    proto.clear_data_location();
+  }
   // Swapped with an empty one: Clear() would keep the memory.
   std::string().swap(*proto.mutable_raw_data());
   proto.clear_raw_data();

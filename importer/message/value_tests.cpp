@@ -33,6 +33,11 @@ bool follows(std::int64_t rows, At&& at, double rounding, bool& changes) {
 }  // namespace
 
 bool all_alike(const Tensor& tensor) {
+  if (!tensor.in_memory()) {  // a look at the first values may spare reading all others
+    Tensor first(TensorType{tensor.dtype(), Shape{std::min<std::int64_t>(tensor.elements(), 1024)}});
+    tensor.read(first.write(), 0);
+    if (!all_alike(first)) return false;
+  }
   if (is_half(tensor.dtype())) return all_alike(tensor.cast(DType::float32));
   return visit_float(tensor.dtype(), [&]<class T>() {
     const auto values = tensor.values<T>();

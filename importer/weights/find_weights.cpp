@@ -57,11 +57,15 @@ class WeightFinder {
     nodes_hold_weights_ = in_nodes && !in_initializers;
     model_.held.assign(model_.symbols.size(), -1);
     std::vector<Answer> decided;
-    for (const Held& held : held_) decided.push_back(before_structure(held));
+    for (const Held& held : held_) {
+      decided.push_back(before_structure(held));
+      if (held.data) held.data->release();
+    }
     const std::vector<Prepares> prepares = prepared(decided);
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Held& held = held_[i];
       Verdict v = judge(held, std::move(decided[i]), prepares[static_cast<std::size_t>(held.symbol.index)]);
+      if (held.data) held.data->release();
       if (computed(held) && v.holding == Holding::trained && !matches_any(name(held), options_.trainable))
         model_.computed.push_back(held.symbol);
       if (uses(held).has(OperandRole::class_weights) && v.holding == Holding::constant)

@@ -39,10 +39,12 @@ std::string ends_of(const FlatInitializer& i) {
   std::sort(dims.begin(), dims.end());
   std::string key;
   for (const std::int64_t d : dims) key += concat(d, ',');
-  const auto bytes = i.data->bytes();
-  const std::size_t size = size_of(i.type.dtype);
-  key.append(reinterpret_cast<const char*>(bytes.data()), size);
-  return key.append(reinterpret_cast<const char*>(bytes.data() + bytes.size() - size), size);
+  std::string end(size_of(i.type.dtype), '\0');
+  for (const std::int64_t at : {std::int64_t{0}, i.data->byte_size() - std::ssize(end)}) {
+    i.data->read(std::as_writable_bytes(std::span(end)), at);
+    key += end;
+  }
+  return key;
 }
 
 // A weight by its role or by the file, not a table of a formula.

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/option.h"
-#include "importer/message/limits.h"
-#include "importer/message/reader.h"
+#include "graph/tensor_chunks.h"
+#include "importer/message/skeleton.h"
 #include "importer/message/tensor_data.h"
 #include "tandem_onnx.pb.h"
 
@@ -24,7 +24,7 @@ using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 template <class F>
 void for_each_external(onnx::TensorProto& tensor, F&& f) {
-  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) f(tensor);
+  if (form_of(tensor) == DataForm::external) f(tensor);
 }
 
 template <class F>
@@ -91,7 +91,8 @@ std::set<std::string> data_of(const fs::path& output) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(output, error))) return names;
   try {
-    onnx::ModelProto model = parse_model(read_regular(output, limits::model_bytes, ExitCode::model));
+    ExternalData unread;
+    onnx::ModelProto model = read_model(std::make_shared<InputFile>(output, ExitCode::model), unread);
     for_each_external(model, [&](const onnx::TensorProto& tensor) { names.insert(external_region(tensor).location); });
   } catch (const Error& e) {
     if (e.code() == ExitCode::io) throw;  // one that cannot be read may be a model
@@ -170,11 +171,13 @@ void ExternalExport::store(onnx::TensorProto& proto, const Tensor* values) {
   File& to = file(name);
   std::int64_t bytes = 0, offset = 0;
   if (values) {
-    const std::string small = bits_of(values->dtype()) < 8 ? packed(*values) : std::string();
     bytes = bytes_in_file(values->type());
     offset = aligned(to.end, bytes);
-    to.file.write(small.empty() ? reinterpret_cast<const char*>(values->bytes().data()) : small.data(), static_cast<std::size_t>(bytes),
-                  offset);
+    if (bits_of(values->dtype()) < 8) to.file.write(packed(*values).data(), static_cast<std::size_t>(bytes), offset);
+    else
+      each_chunk(*values, [&](std::span<const std::byte> chunk, std::int64_t at) {
+        to.file.write(reinterpret_cast<const char*>(chunk.data()), chunk.size(), offset + at);
+      });
     to.end = offset + bytes;
   } else {
     bytes = bytes_of(proto, region);

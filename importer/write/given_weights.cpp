@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/cast_values.h"
 #include "importer/batch/rebatch.h"
 #include "importer/flat/constant_nodes.h"
 
@@ -97,7 +98,7 @@ Tensor GivenWeights::own(const std::string& name) const {
     merge(adapter, impl_.lora.weights[it->second], a, b, value);
   }
   const auto type = types_.find(name);
-  return type == types_.end() || type->second == value.dtype() ? value : value.cast(type->second);
+  return type == types_.end() || type->second == value.dtype() ? value : cast_later(value, type->second);
 }
 
 std::optional<Tensor> GivenWeights::read(const std::string& name) const {

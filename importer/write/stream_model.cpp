@@ -6,6 +6,7 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include "base/error.h"
+#include "graph/tensor_chunks.h"
 #include "tandem_onnx.pb.h"
 
 namespace tandem {
@@ -136,8 +137,11 @@ void write_streamed(const onnx::ModelProto& model, const std::map<std::string, S
     const Tensor tensor = value(*piece.tensor);
     if (tensor.type() != streamed.at(*piece.tensor).type)
       fail("weight '", *piece.tensor, "' is ", tensor.type(), ", the file's is ", streamed.at(*piece.tensor).type);
-    const auto bytes = tensor.bytes();
-    file.append(bits_of(tensor.dtype()) < 8 ? packed(tensor) : std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    if (bits_of(tensor.dtype()) < 8) file.append(packed(tensor));
+    else
+      each_chunk(tensor, [&](std::span<const std::byte> chunk, std::int64_t) {
+        file.append({reinterpret_cast<const char*>(chunk.data()), chunk.size()});
+      });
   }
 }
 

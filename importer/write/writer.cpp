@@ -71,7 +71,6 @@ class Exporter {
 
   // Returns about how many bytes run() would write.
   std::int64_t check(const Graph& parameters) {
-    const auto bytes_of = [](const TensorType& t) { return t.shape.elements() * static_cast<std::int64_t>(size_of(t.dtype)); };
     if (options_.training) check_training();
     const std::int64_t outside = external_.check(model_);
     std::map<std::string, std::int64_t> values;  // bytes of those that the messages here do not hold, and will
@@ -79,6 +78,7 @@ class Exporter {
       if (v.kind == ValueKind::parameter) values[v.name] = bytes_of(v.type);
     for (const FlatInitializer& i : impl_.flat.main.initializers)
       if (i.data && !i.home) values[impl_.flat.name(i.symbol)] = bytes_of(i.type);
+    for (const auto& [name, tensor] : impl_.unread) values[name] = tensor.byte_size();
     each_inner(impl_.flat, [&](const FlatInitializer& i) { values.erase(impl_.flat.name(i.symbol)); });
     for (int i = 0; i < model_.graph().initializer_size(); ++i) {
       const onnx::TensorProto& proto = model_.graph().initializer(i);
@@ -118,7 +118,8 @@ class Exporter {
     for (int i = 0; i < model_.graph().initializer_size(); ++i) {
       onnx::TensorProto& proto = *model_.mutable_graph()->mutable_initializer(i);
       const auto kept = flat.find(proto.name());
-      if (kept == flat.end()) continue;  // nothing reads it
+      if (impl_.unread.contains(proto.name())) store_later(proto, impl_.forms[static_cast<std::size_t>(i)]);
+      if (kept == flat.end() || impl_.unread.contains(proto.name())) continue;  // nothing reads it
       const DataForm form = impl_.forms[static_cast<std::size_t>(i)];
       if (!given_.has(proto.name()) && form == DataForm::none) {
         if (!kept->second->data) fail("weight '", proto.name(), "' has no value, neither in the template nor given");
@@ -137,7 +138,8 @@ class Exporter {
   // What a weight is going to be in the file.
   Tensor value_of(const std::string& name) const {
     if (std::optional<Tensor> value = given_.read(name)) return *std::move(value);
-    return *held_.at(name)->data;
+    const auto held = held_.find(name);
+    return held == held_.end() ? impl_.unread.at(name) : *held->second->data;
   }
 
   // Values are put in as the file is written, so that one weight at a time is in memory. Those whose length depends on them: at once.

@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-std::int64_t bytes_of(const Value& value) { return value.type.shape.elements() * static_cast<std::int64_t>(size_of(value.type.dtype)); }
+std::int64_t bytes_of(const Value& value) { return bytes_of(value.type); }
 
 namespace {
 

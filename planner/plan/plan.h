@@ -184,7 +184,7 @@ struct HostOutput {
   int parts = 1;                   // sum: how many devices give one, one behind the other on the host
   ValueRole role = ValueRole::plain;  // by which it is found: plain (the model's value of that name), loss, metric, measure
   std::string of;                  // as the role says
-  std::int64_t bytes() const { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)) * parts; }
+  std::int64_t bytes() const { return bytes_of(type) * parts; }
 };
 
 // By what a parameter is found.

@@ -8,6 +8,7 @@
 #include "planner/plan/modules.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
+#include "planner/plan/process_memory.h"
 
 namespace tandem {
 namespace {
@@ -253,6 +254,7 @@ Json json_value_of(const Plan& plan, PlanDetail detail) {
   const IdVector<ExchangeId, bool> gradients = carry_gradients(plan);
   for (ExchangeId e{0}; e.index < std::ssize(plan.exchanges); ++e.index) exchanges.push_back(json_of(plan.exchanges[e], gradients[e]));
   for (ProgramId p{0}; p.index < std::ssize(plan.programs); ++p.index) programs.push_back(json_of(plan, p, detail));
+  const ProcessMemory process = process_memory(plan);
   Object json{
       {"schema", json_schema},
       {"version", plan.version},
@@ -278,6 +280,11 @@ Json json_value_of(const Plan& plan, PlanDetail detail) {
                          {"layout", plan.options.preference == LayoutPreference::blocked ? "blocked" : "channels_last"}}},
       {"inputs", list(plan.inputs, [](const HostInput& i) { return json_of(i); })},
       {"outputs", list(plan.outputs, [](const HostOutput& o) { return json_of(o); })},
+      {"process", Object{{"bytes", process.total()},
+                         {"arenas", process.arenas},
+                         {"batches", process.batches},
+                         {"copy", process.copy},
+                         {"program", process.program}}},
   };
   if (detail == PlanDetail::whole)
     append(json, {{"cuts", list(plan.cuts, [](const AxisCut& cut) { return Json(cut.begins); })},

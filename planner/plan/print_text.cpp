@@ -8,6 +8,7 @@
 #include "planner/plan/page_table.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
+#include "planner/plan/process_memory.h"
 #include "planner/plan/timeline.h"
 
 namespace tandem {
@@ -56,6 +57,16 @@ std::string by_host_memory(const Plan& plan) {
   return bytes == 0 ? std::string() : concat(text_of_bytes(bytes), " of exchanges a step, ", text_of_seconds(seconds));
 }
 
+// "1.62 GiB of the host's memory: arenas 1.60 GiB, batches 1.2 MiB, a checkpoint's copy 12 MiB, plan and kernels 9 MiB"
+std::string process(const Plan& plan) {
+  const ProcessMemory m = process_memory(plan);
+  std::vector<std::string> parts;
+  for (const auto& [what, bytes] :
+       {std::pair{"arenas", m.arenas}, {"batches", m.batches}, {"a checkpoint's copy", m.copy}, {"plan and kernels", m.program}})
+    if (bytes > 0) parts.push_back(concat(what, ' ', text_of_bytes(bytes)));
+  return concat(text_of_bytes(m.total()), " of the host's memory: ", join(parts, ", "));
+}
+
 // "8 of 4 samples, by 1f1b; stages wait 11.1% of their time"
 std::string micro_batches(const Plan& plan) {
   const std::string parts = concat(plan.micro_batches, " of ", plan.batch / plan.micro_batches, " samples");
@@ -97,6 +108,7 @@ std::string header(const Plan& plan) {
         concat(text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds), " samples/s"));
   if (plan.micro_batches > 1) row("micro-batches", micro_batches(plan));
   row("by host memory", by_host_memory(plan));
+  row("process", process(plan));
   std::vector<std::string> restrictions;
   if (plan.options.deterministic) restrictions.push_back("deterministic kernels");
   if (!plan.options.winograd) restrictions.push_back("no Winograd");
@@ -321,9 +333,10 @@ std::string line_of_plan(const Plan& plan) {
   for (const PlanDevice& d : plan.devices) all.push_back(&d);
   std::int64_t peak = 0;
   for (const DeviceProgram& p : plan.programs) peak = std::max(peak, p.peak_bytes());
-  std::string line = concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ",
-                            text_of(count_parameters(plan), plan.mode, " parameters"), ", batch ", plan.batch, " on ", names(all), ", ",
-                            to_string(plan.precision), ", ", text_of_bytes(peak), all.size() > 1 ? " a device at most" : "");
+  std::string line =
+      concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ", text_of(count_parameters(plan), plan.mode, " parameters"),
+             ", batch ", plan.batch, " on ", names(all), ", ", to_string(plan.precision), ", ", text_of_bytes(peak),
+             all.size() > 1 ? " a device at most" : "", "; process ", text_of_bytes(process_memory(plan).total()));
   if (plan.seconds > 0)
     line += concat("; estimated step ", text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds),
                    " samples/s");

@@ -71,7 +71,7 @@ std::int64_t gradient_bytes(const Graph& graph, const Node& node) {
   std::int64_t bytes = 0;
   for (std::size_t t = 0; t < operands.tensors; ++t) {
     const TensorType& gradient = graph[node.inputs[operands.at(t, UpdateOperands::gradient)]].type;
-    bytes += gradient.shape.elements() * static_cast<std::int64_t>(size_of(gradient.dtype));
+    bytes += bytes_of(gradient);
   }
   return bytes;
 }

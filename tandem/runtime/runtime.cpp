@@ -119,7 +119,6 @@ std::unique_ptr<tandem_runtime> open(const std::string& path, const std::string&
 tandem_runtime_value described(const std::string& name, const TensorType& type, std::int64_t bytes) {
   return {name.c_str(), static_cast<int>(type.dtype), type.shape.rank(), type.shape.dims.data(), bytes};
 }
-std::int64_t bytes_of(const TensorType& type) { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)); }
 
 double sum_of(const HostOutput& output, std::span<const std::byte> values) {
   double sum = 0;

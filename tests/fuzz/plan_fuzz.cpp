@@ -14,10 +14,6 @@ namespace {
 constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
 constexpr std::size_t most_devices = 4, most_steps = 400;
 
-std::int64_t bytes_of(const TensorType& type) {
-  return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype));
-}
-
 bool is_small(const Plan& plan) {
   std::int64_t left = most_bytes;
   const auto takes = [&](std::int64_t bytes) { return bytes > left ? left = -1 : left -= bytes; };

@@ -68,13 +68,42 @@ TEST(CheckpointFile, NoBitCanChange) {
   }
 }
 
+// A quarter of a MiB is not held while nobody asks for it; bits that change behind it are found while it is not.
+TEST(CheckpointFile, LargeValuesStayInTheFile) {
+  const TemporaryFolder folder;
+  Tensor large(TensorType{DType::float32, Shape{1 << 16}});
+  large.write<float>()[(1 << 16) - 1] = 3;
+  Checkpoint checkpoint = sample();
+  checkpoint.weights.push_back({"large", large});
+  write_checkpoint(folder / "c", checkpoint);
+  const Checkpoint back = read_checkpoint(folder / "c");
+  ASSERT_EQ(back.weights.size(), 3u);
+  EXPECT_FALSE(back.weights[2].tensor.in_memory());
+  EXPECT_TRUE(back.weights[2].tensor == large);
+  EXPECT_TRUE(back.weights[0].tensor == checkpoint.weights[0].tensor);
+  std::string bytes = read_file(folder / "c");
+  bytes[bytes.size() - 1000] ^= 1;
+  expect_error(ExitCode::data, "damaged", [&] { read_checkpoint(folder.write("flipped", bytes)); });
+}
+
+// It is read value by value long after it was opened, and may be replaced by the next meanwhile.
+TEST(CheckpointFile, MayBeReplacedWhileItIsRead) {
+  const TemporaryFolder folder;
+  Checkpoint checkpoint = sample();
+  checkpoint.weights.push_back({"large", Tensor(TensorType{DType::float32, Shape{1 << 16}})});
+  write_checkpoint(folder / "c", checkpoint);
+  const Checkpoint back = read_checkpoint(folder / "c");
+  write_checkpoint(folder / "c", sample());
+  EXPECT_TRUE(back.weights[2].tensor == checkpoint.weights[2].tensor);
+}
+
 TEST(CheckpointFile, AFailedWriteLeavesTheEarlierOne) {
   const TemporaryFolder folder;
   write_checkpoint(folder / "c", sample());
   {
     const Json state = Json::Object{};
     int asked = 0;
-    const TensorSource breaks = [&](const Session::Visit& visit) {
+    const EachTensor breaks = [&](const Session::Visit& visit) {
       if (++asked == 2) throw std::runtime_error("in the midst of writing");
       visit(sample().weights[0]);
     };

@@ -12,8 +12,6 @@
 namespace tandem {
 namespace {
 
-std::int64_t bytes_of(const TensorType& type) { return type.shape.elements() * static_cast<std::int64_t>(size_of(type.dtype)); }
-
 // At least so large; a buffer of a thread is used again and again.
 void take_size(std::vector<std::byte>& buffer, std::size_t bytes) {
   if (buffer.size() < bytes) buffer.resize(bytes);

@@ -1,40 +1,54 @@
 // Averages of the weights, which the updates keep as states: "average/WEIGHT".
+#include <set>
+
 #include "planner/update/optimizer.h"
 #include "trainer/compiled_model.h"
 #include "trainer/model.h"
 
 namespace tandem {
 
+namespace {
+
+// Calls work(weight, its average) for each weight that has one. Of several ranks each has both of them whole meanwhile.
+template <class Work>
+void each_average(Session& session, const Work& work) {
+  const std::vector<PlanParameter>& all = session.plan(0).parameters;
+  std::set<std::string> kept;
+  for (const PlanParameter& p : all)
+    if (p.role == ValueRole::optimizer_state) kept.insert(p.name);
+  for (const PlanParameter& p : all) {
+    const std::string average = concat(average_state, '/', p.name);
+    if (p.role != ValueRole::plain || !kept.contains(average)) continue;
+    const ParameterKey both[] = {{ValueRole::plain, p.name}, {ValueRole::optimizer_state, average}};
+    session.gather_parameters(both);
+    work(p.name, average);
+  }
+}
+
+void set(Session& session, const std::string& name, Tensor value, ValueRole role) {
+  const NamedTensor named{name, std::move(value)};
+  session.set_parameters({&named, 1}, role);
+}
+
+}  // namespace
+
 void CompiledModel::start_averages() {
-  std::vector<NamedTensor> weights;
-  std::map<std::string, bool, std::less<>> kept;
   if (!options.plan.optimizer.average) return;
-  session->gather_parameters();
-  session->each_optimizer_state([&](const NamedTensor& t) { kept[t.name] = true; });
-  session->each_parameter([&](const NamedTensor& t) {
-    if (std::string name = concat(average_state, '/', t.name); kept.contains(name)) weights.push_back({std::move(name), t.tensor});
+  each_average(*session, [&](const std::string& weight, const std::string& average) {
+    set(*session, average, session->streamed(weight), ValueRole::optimizer_state);
   });
-  session->set_parameters(weights, ValueRole::optimizer_state);
 }
 
 bool Model::swap_averages() {
   Session& session = compiled_->running();
-  session.gather_parameters();
-  const std::string prefix = concat(average_state, '/');
-  std::map<std::string, Tensor, std::less<>> averages;  // by weight
-  session.each_optimizer_state([&](const NamedTensor& t) {
-    if (t.name.starts_with(prefix)) averages.emplace(t.name.substr(prefix.size()), t.tensor);
+  bool any = false;
+  each_average(session, [&](const std::string& weight, const std::string& average) {
+    const Tensor now = session.parameter(weight);
+    set(session, weight, session.streamed(average, ValueRole::optimizer_state), ValueRole::plain);
+    set(session, average, now, ValueRole::optimizer_state);
+    any = true;
   });
-  std::vector<NamedTensor> weights, now;
-  session.each_parameter([&](const NamedTensor& t) {
-    const auto average = averages.find(t.name);
-    if (average == averages.end()) return;
-    weights.push_back({t.name, average->second});
-    now.push_back({prefix + t.name, t.tensor});
-  });
-  session.set_parameters(weights);
-  session.set_parameters(now, ValueRole::optimizer_state);
-  return !weights.empty();
+  return any;
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/tensor_chunks.h"
 #include "planner/micro_batches.h"
 #include "planner/watch.h"
 
@@ -28,7 +29,7 @@ std::vector<double> look(const GraphSource& source, const CompileOptions& o, Bac
   std::vector<const std::byte*> inputs;
   for (const HostInput& in : plan.inputs) {
     const auto given = std::find_if(step.inputs.begin(), step.inputs.end(), [&](const auto& i) { return feeds(i.first, in); });
-    const auto bytes = in.type.shape.elements() * static_cast<std::int64_t>(size_of(in.type.dtype));
+    const auto bytes = bytes_of(in.type);
     inputs.push_back(given == step.inputs.end() ? nullptr : given->second + (in.batched ? bytes / o.batch * begin : 0));
   }
   std::vector<std::vector<std::byte>> storage;
@@ -90,11 +91,14 @@ std::string find_not_finite(const GraphSource& source, std::span<const Labels> l
 
 std::string lost_parameter(const Session& session) {
   std::string lost;
-  session.each_parameter([&](const NamedTensor& p) {
+  session.each_streamed(ValueRole::plain, [&](const NamedTensor& p) {
     if (p.tensor.dtype() != DType::float32 && p.tensor.dtype() != DType::float64) return;
-    const bool finite = visit_float(p.tensor.dtype(), [&]<class T>() {
-      const auto values = p.tensor.values<T>();
-      return std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(v); });
+    bool finite = true;
+    each_chunk(p.tensor, [&](std::span<const std::byte> bytes, std::int64_t) {
+      visit_float(p.tensor.dtype(), [&]<class T>() {
+        const std::span<const T> values(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+        finite = finite && std::all_of(values.begin(), values.end(), [](T v) { return std::isfinite(v); });
+      });
     });
     if (!finite && lost.empty()) lost = p.name;
   });

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "base/space.h"
+#include "planner/plan/process_memory.h"
 #include "trainer/share.h"
 
 namespace tandem {
@@ -32,18 +33,10 @@ Checkpoint RunCheckpoints::snapshot(const Position& at) const {
   return {.state = state_of(at), .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()};
 }
 
-// A copy may take half of what is free. Of parameters that no device has whole it is small, or none is made.
+// A copy is small, and takes no more than half of what is free; else there is none, and the run waits until the file is written.
 bool RunCheckpoints::room_for_snapshot() const {
-  constexpr std::int64_t small = std::int64_t{64} << 20;
-  const Plan& plan = s_.session->plan(0);
-  std::int64_t bytes = 0;
-  bool in_parts = false;
-  for (const PlanParameter& p : plan.parameters) {
-    bytes += p.type.shape.elements() * static_cast<std::int64_t>(size_of(p.type.dtype));
-    const std::vector<ParameterPart> parts = plan.parts_of(p);
-    in_parts = in_parts || std::none_of(parts.begin(), parts.end(), [](const ParameterPart& part) { return part.is_whole(); });
-  }
-  return bytes < free_host_memory() / 2 && (!in_parts || bytes <= small);
+  const std::int64_t bytes = copied_bytes(s_.session->plan(0));
+  return bytes > 0 && bytes < free_host_memory() / 2;
 }
 
 std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
@@ -59,11 +52,15 @@ std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
   return failure;
 }
 
+void RunCheckpoints::write_from_session(const std::filesystem::path& path, const Position& at) const {
+  const auto all = [&](ValueRole role) { return [this, role](const Session::Visit& visit) { s_.session->each_streamed(role, visit); }; };
+  write_checkpoint(path, state_of(at), all(ValueRole::plain), all(ValueRole::optimizer_state));
+}
+
 void RunCheckpoints::write(const Position& at, const std::filesystem::path& path) {
   const World::Busy busy(s_.options.world);
   finish();
-  write_checkpoint(path, state_of(at), [&](const Session::Visit& v) { s_.session->each_parameter(v); },
-                   [&](const Session::Visit& v) { s_.session->each_optimizer_state(v); });
+  write_from_session(path, at);
 }
 
 // A disk may be full for a while: the run goes on, and tries again at the next interval.
@@ -92,8 +89,7 @@ void RunCheckpoints::keep(Position& at) {
   if (!room) {
     write_last(at.step, [&] {
       if (replaces) folder_.keep_last();
-      write_checkpoint(folder_.last(), state_of(at), [&](const Session::Visit& v) { s_.session->each_parameter(v); },
-                       [&](const Session::Visit& v) { s_.session->each_optimizer_state(v); });
+      write_from_session(folder_.last(), at);
     });
     return finish();
   }

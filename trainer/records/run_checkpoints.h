@@ -50,6 +50,7 @@ class RunCheckpoints {
   Json state_of(const Position& at) const;
   Checkpoint snapshot(const Position& at) const;
   bool room_for_snapshot() const;
+  void write_from_session(const std::filesystem::path& path, const Position& at) const;
   // Twice, as an error may pass at once; what went wrong, or nothing.
   std::string attempt(const std::function<void()>& write) const;
   void write_last(std::int64_t step, const std::function<void()>& write);

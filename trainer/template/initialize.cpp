@@ -144,6 +144,12 @@ bool drawable(const Value& v) {
   return v.type.dtype == DType::float32 || v.type.dtype == DType::float64;
 }
 
+bool alike(const Tensor& values) {
+  const bool all = all_alike(values);
+  values.release();
+  return all;
+}
+
 // No weight that has to start at random does.
 bool untrained(const Graph& graph, const Users& users) {
   bool any = false;
@@ -151,7 +157,7 @@ bool untrained(const Graph& graph, const Users& users) {
     const Value& v = graph.values[i];
     if (v.kind != ValueKind::parameter || v.role != ValueRole::plain || !v.trainable || !drawable(v)) continue;
     if (v.type.shape.elements() < 2 || !start_of(graph, users, {static_cast<int>(i)}).random) continue;
-    if (v.data && !all_alike(*v.data)) return false;
+    if (v.data && !alike(*v.data)) return false;
     any = true;
   }
   return any;
@@ -162,15 +168,39 @@ bool rectifies(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->rectifies; });
 }
 
+// Drawn when they are asked for, the same each time. Pieces are asked for in their order; what stands before another piece is drawn again.
+class DrawnValues final : public TensorSource {
+ public:
+  DrawnValues(const Value& value, const Start& start, bool glorot, std::uint64_t seed)
+      : dtype_(value.type.dtype), start_(start), glorot_(glorot), first_(seed, stream_of(value.name)), random_(first_) {}
+
+  void read(std::span<std::byte> to, std::int64_t offset) const override {
+    visit_float(dtype_, [&]<class T>() {
+      const std::int64_t begin = offset / static_cast<std::int64_t>(sizeof(T));
+      if (begin < next_) random_ = first_, next_ = 0;
+      for (; next_ < begin; ++next_) draw();
+      const std::span<T> values(reinterpret_cast<T*>(to.data()), to.size() / sizeof(T));
+      for (T& v : values) v = static_cast<T>(draw());
+      next_ += std::ssize(values);
+    });
+  }
+
+ private:
+  double draw() const {
+    const double deviation = std::sqrt(2 / start_.fan_in), limit = std::sqrt(6 / (start_.fan_in + start_.fan_out));
+    return !start_.random ? start_.value : glorot_ ? random_.uniform(-limit, limit) : deviation * random_.normal();
+  }
+
+  const DType dtype_;
+  const Start start_;
+  const bool glorot_;
+  const Random first_;
+  mutable Random random_;
+  mutable std::int64_t next_ = 0;  // element
+};
+
 Tensor draw(const Value& value, const Start& start, bool glorot, std::uint64_t seed) {
-  Tensor tensor(TensorType{value.type.dtype, value.template_shape});
-  Random random(seed, stream_of(value.name));
-  const double deviation = std::sqrt(2 / start.fan_in), limit = std::sqrt(6 / (start.fan_in + start.fan_out));
-  visit_float(value.type.dtype, [&]<class T>() {
-    for (T& v : tensor.write<T>())
-      v = static_cast<T>(!start.random ? start.value : glorot ? random.uniform(-limit, limit) : deviation * random.normal());
-  });
-  return tensor;
+  return {TensorType{value.type.dtype, value.template_shape}, std::make_shared<DrawnValues>(value, start, glorot, seed)};
 }
 
 }  // namespace
@@ -199,7 +229,7 @@ Initial initialize(const Graph& graph, std::string_view how, std::uint64_t seed)
     if (value.data && (how == "keep" || !drawable(value))) {
       initial.values.push_back({value.name, *value.data});
       const bool drawn = !value.name.ends_with(".lora_B") && drawable(value) && value.trainable && value.data->elements() > 1;
-      if (drawn && start_of(graph, users, id).random && all_alike(*value.data))
+      if (drawn && start_of(graph, users, id).random && alike(*value.data))
         initial.constant.push_back(value.name);
       continue;
     }
