@@ -134,7 +134,7 @@ def test_plan_and_summary(lenet, quick, capsys):
     (tandem.UsageError, lambda m, x, y: m.compile(batch_size=0), "batch"),
     (tandem.UsageError, lambda m, x, y: m.compile(head=3), r"give it to Model\(path, head="),
     (tandem.UsageError, lambda m, x, y: m.compile(loss="no such loss"), "no such loss"),
-    (tandem.DeviceError, lambda m, x, y: m.compile(devices="cuda:0"), "cuda"),
+    (tandem.DeviceError, lambda m, x, y: (m.compile(devices="cuda:0"), m.fit(x, y)), "cuda"),  # the plan is made where CUDA is built
     (tandem.DataError, lambda m, x, y: m.fit(x[:, :, :20], y), "28"),
     (tandem.DataError, lambda m, x, y: m.fit(x, y[:-1]), "63 samples"),
     (tandem.DataError, lambda m, x, y: m.fit(x, y + 5), "classes"),
