@@ -186,7 +186,7 @@ Descriptions describe_batch_normalization_factors(const KernelRequest& request, 
 std::optional<NormalizedInput> normalized_input_of(const KernelRequest& request, std::size_t factor) {
   if (!has(request.inputs, factor)) return std::nullopt;
   const Operand& x = request.inputs[0];
-  NormalizedInput n{align_up(bytes_of(x)), {}};
+  NormalizedInput n{align_up(x.shape.elements() * static_cast<std::int64_t>(size_of(x.dtype))), {}};
   visit_storage(x.dtype, [&]<class T>() {
     n.bind = [m = as_one(x.shape, request.options), factor](const Buffers& b) {
       return normalize(Normalization<T, T>{b.in<T>(0),
