@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "kernels/cpu/native/native.h"
 #include "kernels/cpu/native/stored.h"
@@ -14,8 +13,16 @@ namespace {
 constexpr std::int64_t loss_grain = 4096;  // scores that a thread is worth
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-std::optional<std::int64_t> ignored_label(const Attributes& attributes) {
-  return attributes.has("ignore_index") ? std::optional(attributes.integer("ignore_index")) : std::nullopt;
+// The label that does not count. Both are set where there is none, too: compilers compare the label first.
+struct IgnoredLabel {
+  bool given = false;
+  std::int64_t label = 0;
+  bool is(std::int64_t other) const { return given && other == label; }
+};
+
+IgnoredLabel ignored_label(const Attributes& attributes) {
+  if (!attributes.has("ignore_index")) return {};
+  return {true, attributes.integer("ignore_index")};
 }
 
 template <class F>
@@ -106,7 +113,7 @@ std::function<std::unique_ptr<Kernel>()> softmax_cross_entropy(const KernelReque
   visit_label(request.inputs[1].dtype, [&]<class L>() {
     make = kernel([=, &v](const Memory& m, std::int64_t row, const T* x, T* dx) {
       const std::int64_t label = m.in<L>(1)[row];
-      if (!ignored || label != *ignored) return class_row<T>(v, x, dx, classes, label, scale);
+      if (!ignored.is(label)) return class_row<T>(v, x, dx, classes, label, scale);
       std::fill_n(dx, classes, T(0));
       return 0.0;
     });
@@ -128,9 +135,9 @@ LikelihoodShape likelihood_shape(const Shape& s) {
 
 // The weight of label i: 0 where it is ignored, NaN where it is no class.
 template <class T, class L>
-double label_weight(const Memory& m, int labels, int weights, std::int64_t i, std::int64_t classes, std::optional<std::int64_t> ignored) {
+double label_weight(const Memory& m, int labels, int weights, std::int64_t i, std::int64_t classes, IgnoredLabel ignored) {
   const std::int64_t label = m.in<L>(labels)[i];
-  if (ignored && label == *ignored) return 0;
+  if (ignored.is(label)) return 0;
   if (label < 0 || label >= classes) return nan;
   return weights >= 0 ? static_cast<double>(m.in<T>(weights)[label]) : 1.0;
 }
