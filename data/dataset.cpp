@@ -122,12 +122,26 @@ bool wants_part(const DataRequest& request, std::string_view part, const std::fu
 
 namespace {
 
-// The kind of data that a path without one names: "photo.jpg" is images:photo.jpg. Empty: none by its ending, and no folder.
-std::string_view kind_of_path(const std::filesystem::path& path) {
-  static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
-      {".npz", "npz"}, {".npy", "npy"}, {".csv", "csv"}, {".jsonl", "jsonl"}, {".parquet", "parquet"}, {".jpg", "images"}, {".jpeg", "images"}, {".png", "images"}, {".webp", "images"}, {".ppm", "images"}, {".pgm", "images"}};
+// Files of data sets that are known by their files' names; every other folder holds images.
+std::string_view kind_of_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return "images";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find("-images-idx") != std::string::npos || name.find("-images.idx") != std::string::npos) return "idx";
+    if (name == "data_batch_1.bin" || name == "test_batch.bin") return "cifar10";
+  }
+  return "images";
+}
+
+// The kind of data that a path without one names: "photo.jpg" is images:photo.jpg, "table.csv.gz" csv:table.csv.gz. Empty: none by its
+// ending, and no folder.
+std::string_view kind_of_path(std::filesystem::path path) {
+  static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
+      {".npz", "npz"}, {".npy", "npy"}, {".csv", "csv"}, {".jsonl", "jsonl"}, {".parquet", "parquet"}, {".txt", "text"}, {".tar", "webdataset"}, {".tfrecord", "tfrecord"},
+      {".jpg", "images"}, {".jpeg", "images"}, {".png", "images"}, {".webp", "images"}, {".ppm", "images"}, {".pgm", "images"}};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return kind_of_folder(path);
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   std::string ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto found = std::ranges::find(kinds, ending, &std::pair<std::string_view, std::string_view>::first);

@@ -20,6 +20,7 @@ struct Row {
   std::vector<float> x;  // of one sample; all are alike
   const char* says;
   const char* devices = "cpu";
+  float label = 0;
 };
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.name;
@@ -55,7 +56,9 @@ std::string failure(const Row& row, const FitOptions& fit, const std::function<v
   Tensor x(TensorType{DType::float32, {10, 2}});
   for (std::size_t i = 0; i < 20; ++i) x.write<float>()[i] = row.x[i % 2];
   data.add({.name = "x"}, x);
-  data.add({.name = "y", .role = Role::label}, Tensor(TensorType{DType::float32, {10, 2}}));
+  Tensor labels(TensorType{DType::float32, {10, 2}});
+  std::ranges::fill(labels.write<float>(), row.label);
+  data.add({.name = "y", .role = Role::label}, labels);
   try {
     model.fit(data, fit);
   } catch (const Error& e) {
@@ -77,8 +80,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"not_a_number", logarithm, 0.1, {1, 1}, "at step 1 Log 'node_y' made nan from 's' (-3 to 2)"},
                     Row{"backward", root, 0.1, {1, 1}, "at step 1 the gradient of 'node_y' ("},
                     Row{"update", linear, 3e38, {1, 1}, "at step 1 the update of 'w' by a learning rate of 3e+38 left what float32 can hold"},
-                    Row{"later", linear, 3, {1, 1}, "made inf from "}),
+                    Row{"later", linear, 3, {1, 1}, "made inf from "},
+                    Row{"large_labels", linear, 3, {1, 1}, ". Labels reach 50000: divide them by a number of their size, or use ", "cpu", -50000}),
     [](const auto& info) { return info.param.name; });
+
+TEST(Causes, AreNotSoughtInLabelsOfTheOutputsSize) {
+  const std::string said = failure({"small", linear, 3, {1, 1}, "", "cpu", 5}, {.epochs = 50, .learning_rate = 3});
+  EXPECT_EQ(said.find("Labels"), std::string::npos) << said;
+}
 
 // The way back starts at the last checkpoint where there is one; and nothing is said that was not found.
 TEST(Causes, AreSoughtFromACheckpointOrNotAtAll) {

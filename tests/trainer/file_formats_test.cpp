@@ -174,6 +174,18 @@ TEST(Cifar10, HoldsRecordsAndRefusesParts) {
   expect_error(ExitCode::data, "3074 bytes, expected a multiple of 3073", [&] { open_data("cifar10:" + folder.text()); });
 }
 
+TEST(Data, AFolderOrFileWithoutAKindIsWhatItsNamesSay) {
+  const IdxFiles files;
+  EXPECT_EQ(open_data(files.folder.text()).train->name(), concat("idx:", files.folder.text(), ", train"));
+  const TemporaryFolder folder;
+  folder.write("test_batch.bin", std::string(3073, '\0'));
+  EXPECT_EQ(open_data(folder.text(), {.parts = {"test"}}).test->name(), concat("cifar10:", folder.text(), ", test"));
+  const std::string table = folder.write("t.csv.gz", gzip("x,y\n1,2\n3,4\n"));
+  EXPECT_EQ(open_data(table).train->size(), 2);
+  const TemporaryFolder empty;
+  expect_error(ExitCode::data, "no images in it", [&] { open_data(empty.text()); });
+}
+
 TEST(Npy, RoundTripsEveryType) {
   for (const DType dtype : {DType::boolean, DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint32, DType::int32,
                             DType::uint64, DType::int64, DType::float32, DType::float64})

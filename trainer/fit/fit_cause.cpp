@@ -10,6 +10,23 @@
 #include "trainer/template/initialize.h"
 
 namespace tandem {
+namespace {
+
+// Labels beside which first outputs are nothing: a loss of squares begins with gradients of their size. Empty: there are none.
+std::string large_labels(const StepMaterial& step) {
+  constexpr float large = 100;
+  for (const auto& [target, bytes] : step.inputs) {
+    if (!target.label || target.weight || target.loss != "mse" || target.sample.dtype != DType::float32) continue;
+    const std::span values(reinterpret_cast<const float*>(bytes), static_cast<std::size_t>(step.batch * target.sample.shape.elements()));
+    float most = 0;
+    for (const float value : values) most = std::max(most, std::abs(value));
+    if (most > large && std::isfinite(most))
+      return concat(". Labels reach ", most, ": divide them by a number of their size, or use ", option("loss"), " huber, whose gradients are bounded");
+  }
+  return "";
+}
+
+}  // namespace
 
 // What a lost weight makes may not reach the loss (dropped, masked, a row that no sample looks up): then that is finite.
 void Fit::check_weights(double rate) {
@@ -41,15 +58,15 @@ std::string Fit::cause_of(std::int64_t failed, bool kept) {
     return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (", option("check_nan"), " seeks it, ",
                   option("checkpoint_steps"), " keeps more)");
   try {
-    const auto [step, cause] = find_cause(kept, failed);
-    if (!cause.empty()) return concat(": at step ", step, " ", cause, rate);
+    const Cause found = find_cause(kept, failed);
+    return concat(found.values.empty() ? "" : concat(": at step ", found.step, " ", found.values), rate, found.labels);
   } catch (const std::exception& e) {
     return concat(rate, " (the cause could not be sought: ", e.what(), ")");
   }
   return std::string(rate);
 }
 
-std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t failed) {
+Fit::Cause Fit::find_cause(bool kept, std::int64_t failed) {
   if (kept) {
     at_ = checkpoints_.go_back();
   } else {
@@ -68,7 +85,7 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
   if (!bytes_) options.given_bytes.clear();
   Loader loader(feed, batches_from_here());
   for (s_.step = at_.step + 1;;) {
-    if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step, ""};
+    if (o_.callbacks.stop && o_.callbacks.stop()) return {s_.step};
     const LoadedBatch* const batch = loader.next();
     const std::size_t plan = s_.plan_for({.batch = batch->size, .bytes = bytes_, .bucket = batch->bucket});
     const double rate = steps_.rate(s_.step - 1, at_.plateau);
@@ -85,9 +102,10 @@ std::pair<std::int64_t, std::string> Fit::find_cause(bool kept, std::int64_t fai
     for (std::size_t t = 0; t < s_.targets.size(); ++t) step.inputs.emplace_back(s_.targets[t], batch->inputs[t]);
     std::string cause = find_not_finite(s_.source.graphs(s_.options, batch->bucket), s_.source.losses_if_any(s_.options, batch->bucket),
                                         options, s_.backends, step);
+    std::string labels = large_labels(step);
     if (const std::string lost = lost_parameter(*s_.session); cause.empty() && !lost.empty())
       cause = concat("the update of '", lost, "' by a learning rate of ", rate, " left what float32 can hold");
-    return {s_.step, cause};
+    return {s_.step, std::move(cause), std::move(labels)};
   }
 }
 

@@ -105,7 +105,11 @@ class Fit {
   void check_weights(double rate);
   std::string advice(std::int64_t failed);
   std::string cause_of(std::int64_t failed, bool kept);
-  std::pair<std::int64_t, std::string> find_cause(bool kept, std::int64_t failed);
+  struct Cause {
+    std::int64_t step = 0;
+    std::string values{}, labels{};  // what made a value that is not finite; what of the labels does
+  };
+  Cause find_cause(bool kept, std::int64_t failed);
   [[noreturn]] void diverged(const StepReport& report);
 
   Model& model_;
