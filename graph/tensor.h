@@ -1,5 +1,5 @@
 // A host tensor: row-major values with their type. Copies share the storage; write() makes it unique first. A view's are another's memory.
-// Values may lie elsewhere, in a file or on a device (TensorSource): they are in memory from when they are asked for until they are released.
+// Values may lie elsewhere, in a file or on a device (TensorSource). They are in memory from when they are asked for until their release.
 #pragma once
 #include <cstddef>
 #include <memory>

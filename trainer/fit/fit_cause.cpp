@@ -21,7 +21,8 @@ std::string large_labels(const StepMaterial& step) {
     float most = 0;
     for (const float value : values) most = std::max(most, std::abs(value));
     if (most > large && std::isfinite(most))
-      return concat(". Labels reach ", most, ": divide them by a number of their size, or use ", option("loss"), " huber, whose gradients are bounded");
+      return concat(". Labels reach ", most, ": divide them by a number of their size, or use ", option("loss"),
+                    " huber, whose gradients are bounded");
   }
   return "";
 }
