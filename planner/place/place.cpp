@@ -81,6 +81,14 @@ void place_rest(Graph& graph) {
 namespace pass_rows {
 namespace {
 
+// The first three, and how many more there are.
+std::string first_of(const std::vector<std::string>& reasons) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, reasons.size()); ++i) text += concat(i > 0 ? "; " : "", reasons[i]);
+  return text + (reasons.size() > most ? concat("; and ", reasons.size() - most, " more") : "");
+}
+
 // What parameters lie in parts by mesh axis, where that is to be found out.
 std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, PassContext& c) {
   const std::vector<MeshAxis>& axes = request.groups[0].axes;
@@ -94,7 +102,7 @@ std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest
            " devices: ", first);
     if (!whole.empty())
       c.warnings.push_back(concat(whole.size(), whole.size() == 1 ? " weight is" : " weights are", " whole on each of the ",
-                                axes[*along].length(), " devices that share layers: ", first, whole.size() > 1 ? ", ..." : ""));
+                                axes[*along].length(), " devices that share layers: ", first_of(whole)));
   }
   if (const auto along = request.parameters_along; along && !request.homes.empty()) {
     chosen[*along] = parameters_at_home(graph, axes[*along], request.homes);

@@ -52,39 +52,75 @@ Graph fused_with(std::int64_t n, float ratio) {
 Graph fused(std::int64_t n) { return fused_with(n, 0); }
 Graph dropping(std::int64_t n) { return fused_with(n, 0.25F); }
 
-// One weight for queries and half as many keys and values, without bias as above, perhaps with an adapter's two beside it.
-Graph grouped_with(std::int64_t n, bool adapted) {
-  Builder b;
-  b.graph.name = "grouped";
-  const ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
-  ValueId qkv = dense(b, x, "qkv", width, 16, false);
-  if (adapted) qkv = b.node("Add", {qkv, dense(b, dense(b, x, "down", width, 4, false), "up", 4, 16, false)});
-  const NodeId split =
-      b.graph.add_node(internal_operator("Split"), "runs", {{"axis", std::int64_t{2}}, {"split", Ints{8, 4, 4}}}, {qkv}, 3);
-  const auto heads_of = [&](int i, std::int64_t count, Ints perm) {
-    const Ints apart{n, tokens, count, 2};
-    return b.node("Transpose", {b.node("Reshape", {b.graph[split].outputs[static_cast<std::size_t>(i)]}, {{"shape", apart}})},
-                  {{"perm", std::move(perm)}});
+// Runs of a value, as one Split gives them.
+std::vector<ValueId> runs(Builder& b, ValueId x, const Ints& lengths) {
+  const NodeId id = b.graph.add_node(internal_operator("Split"), concat("Split", b.graph.nodes.size()),
+                                     {{"axis", std::int64_t{2}}, {"split", lengths}}, {x}, static_cast<int>(lengths.size()));
+  return b.graph[id].outputs;
+}
+
+// Of one weight for queries and half as many keys and values, without bias as above.
+struct Grouping {
+  bool adapted = false;     // with an adapter's two beside it
+  bool nested = false;      // keys and values are taken together, and then apart
+  int layers = 1;           // that read the weight
+  std::int64_t heads = 4;   // of two numbers
+};
+ValueId grouped_attention(Builder& b, ValueId x, ValueId qkv, const Grouping& way) {
+  const std::int64_t n = b.graph[x].type.shape[0], wide = 2 * way.heads, narrow = way.heads;
+  std::vector<ValueId> sliced = runs(b, qkv, way.nested ? Ints{wide, wide} : Ints{wide, narrow, narrow});
+  if (way.nested) sliced = {sliced[0], runs(b, sliced[1], {narrow, narrow})[0], runs(b, sliced[1], {narrow, narrow})[1]};
+  const auto heads_of = [&](std::size_t i, std::int64_t count, Ints perm) {
+    return b.node("Transpose", {b.node("Reshape", {sliced[i]}, {{"shape", Ints{n, tokens, count, 2}}})}, {{"perm", std::move(perm)}});
   };
   const auto repeated = [&](ValueId v) {
     const Shape s = b.graph[v].type.shape;
-    const ValueId apart = b.node("Reshape", {v}, {{"shape", Ints{n, 2, 1, s[2], s[3]}}});
-    return b.node("Reshape", {b.node("Expand", {apart}, {{"shape", Ints{n, 2, 2, s[2], s[3]}}})}, {{"shape", Ints{n, 4, s[2], s[3]}}});
+    const ValueId apart = b.node("Reshape", {v}, {{"shape", Ints{n, s[1], 1, s[2], s[3]}}});
+    return b.node("Reshape", {b.node("Expand", {apart}, {{"shape", Ints{n, s[1], 2, s[2], s[3]}}})},
+                  {{"shape", Ints{n, way.heads, s[2], s[3]}}});
   };
-  const ValueId scores = b.node("MatMul", {heads_of(0, 4, {0, 2, 1, 3}), repeated(heads_of(1, 2, {0, 2, 3, 1}))});
+  const ValueId scores = b.node("MatMul", {heads_of(0, way.heads, {0, 2, 1, 3}), repeated(heads_of(1, way.heads / 2, {0, 2, 3, 1}))});
   const ValueId shares = b.node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
-  const ValueId read = b.node("MatMul", {shares, repeated(heads_of(2, 2, {0, 2, 1, 3}))});
-  const ValueId turned = b.node("Transpose", {read}, {{"perm", Ints{0, 2, 1, 3}}});
-  const ValueId joined = b.node("Reshape", {turned}, {{"shape", Ints{n, tokens, width}}});
-  b.graph.outputs = {dense(b, mean_of_tokens(b, dense(b, joined, "proj", width, width)), "head", width, 5)};
+  const ValueId read = b.node("MatMul", {shares, repeated(heads_of(2, way.heads / 2, {0, 2, 1, 3}))});
+  return b.node("Reshape", {b.node("Transpose", {read}, {{"perm", Ints{0, 2, 1, 3}}})}, {{"shape", Ints{n, tokens, wide}}});
+}
+Graph grouped_with(std::int64_t n, const Grouping& way) {
+  Builder b;
+  b.graph.name = "grouped";
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  const ValueId weight = b.weight("qkv", {width, 4 * way.heads}, 1 / std::sqrt(8.0F));
+  for (int layer = 0; layer < way.layers; ++layer) {
+    ValueId qkv = b.node("MatMul", {x, weight});
+    if (way.adapted) qkv = b.node("Add", {qkv, dense(b, dense(b, x, "down", width, 4, false), "up", 4, 4 * way.heads, false)});
+    const std::string number = layer == 0 ? "" : std::to_string(layer + 1);
+    x = dense(b, grouped_attention(b, x, qkv, way), "proj" + number, 2 * way.heads, width);
+  }
+  b.graph.outputs = {dense(b, mean_of_tokens(b, x), "head", width, 5)};
   return b.graph;
 }
-
-Graph grouped_in_one_weight(std::int64_t n) {
-  return grouped_with(n, false);
+template <bool adapted, bool nested, int layers, std::int64_t heads = 4>
+Graph grouped_as(std::int64_t n) {
+  return grouped_with(n, {adapted, nested, layers, heads});
 }
-Graph grouped_with_adapter(std::int64_t n) {
-  return grouped_with(n, true);
+constexpr auto grouped_in_one_weight = grouped_as<false, false, 1>;
+
+// A gate and what goes through it of one weight, each taken apart twice more.
+Graph nested_gate(std::int64_t n) {
+  Builder b;
+  b.graph.name = "gate";
+  const ValueId x = b.graph.add_input("x", {DType::float32, {n, tokens, width}});
+  const std::vector<ValueId> halves = runs(b, dense(b, x, "gate_up", width, 48), {24, 24});
+  std::vector<std::vector<ValueId>> apart;
+  for (const ValueId half : {b.node("Sigmoid", {halves[0]}), halves[1]}) {
+    const std::vector<ValueId> outer = runs(b, half, {8, 16}), inner = runs(b, outer[1], {4, 12});
+    apart.push_back({outer[0], inner[0], inner[1]});
+  }
+  const auto down = [&](std::size_t i, const char* name, std::int64_t in) {
+    return dense(b, b.node("Mul", {apart[0][i], apart[1][i]}), name, in, width, false);
+  };
+  const ValueId y = b.node("Add", {b.node("Add", {down(0, "down8", 8), down(1, "down4", 4)}), down(2, "down12", 12)});
+  b.graph.outputs = {dense(b, mean_of_tokens(b, y), "head", width, 5)};
+  return b.graph;
 }
 
 // Each of two devices has a direction.
@@ -222,7 +258,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Layers{"fused", fused, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
                     Layers{"dropping", dropping, {"qkv:1/3", "proj:0", "gate_up:1/2", "gate_up.bias:0/2", "down:0"}, 4},
                     Layers{"grouped", grouped_in_one_weight, {"qkv:1/2:1:1", "proj:0"}, 1},
-                    Layers{"adapted", grouped_with_adapter, {"qkv:1/2:1:1", "up:1/2:1:1", "proj:0"}, 2},
+                    Layers{"adapted", grouped_as<true, false, 1>, {"qkv:1/2:1:1", "up:1/2:1:1", "proj:0"}, 2},
+                    Layers{"nested", grouped_as<false, true, 1>, {"qkv:1/2:1:1", "proj:0"}, 1},
+                    Layers{"nested_and_adapted", grouped_as<true, true, 1>, {"qkv:1/2:1:1", "up:1/2:1:1", "proj:0"}, 2},
+                    Layers{"read_twice", grouped_as<false, false, 2>, {"qkv:1/2:1:1", "proj:0", "proj2:0"}, 3},
+                    Layers{"nested_gate", nested_gate, {"gate_up:1/2:1:3:2:1:3", "gate_up.bias:0/2:1:3:2:1:3", "down8:0", "down4:0", "down12:0"}, 1},
                     Layers{"lstm_by_directions", lstm, {"w:0", "r:0", "b:0", "head:0"}, 1},
                     Layers{"gru_by_directions", gru, {"w:0", "r:0", "b:0", "head:0"}, 1},
                     Layers{"tied", tied, {"table:0", "up:1", "up.bias:0", "down:0"}, 7},
@@ -304,6 +344,17 @@ TEST(ParallelLayers, TellHowManyPartsThereAre) {
   EXPECT_TRUE(std::ranges::any_of(plan.warnings, [](const std::string& w) {
     return w.find("'third': axis 0 of [5,16] has no 8 equal parts, but 5") != std::string::npos;
   })) << text_of_plan(plan, true);
+}
+
+// What of a weight no number of devices can share is told by its heads.
+TEST(ParallelLayers, TellHowManyHeadsThereAre) {
+  const auto told = [](Graph (*model)(std::int64_t), std::size_t devices, const std::string& text) {
+    const Plan plan = plan_of(model, shared_by(devices, concat("tensor=", devices).c_str()));
+    EXPECT_TRUE(std::ranges::any_of(plan.warnings, [&](const std::string& w) { return w.find(text) != std::string::npos; }))
+        << text << '\n' << text_of_plan(plan, true);
+  };
+  told(grouped_as<false, false, 1, 6>, 2, "axis 2 of [8,6,3,2] has no 2 equal parts, but 3");
+  told(grouped_in_one_weight, 4, "axis 2 of [8,6,2,2] has no 4 equal parts, but 2");
 }
 
 // With one head of keys there is nothing to share out.
