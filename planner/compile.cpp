@@ -2,16 +2,16 @@
 #include "planner/compile.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "base/memory.h"
 #include "base/option.h"
 #include "planner/check_options.h"
 #include "planner/check_sizes.h"
+#include "planner/device_models.h"
 #include "planner/loss/labels.h"
+#include "planner/lower_programs.h"
 #include "planner/memory/assemble.h"
 #include "planner/memory_limit.h"
 #include "planner/offload_programs.h"
@@ -29,37 +29,6 @@
 
 namespace tandem {
 namespace {
-
-// A device number that occurs twice belongs to two machines: each machine shares out the numbers that differ.
-int devices_of_a_machine(const std::vector<DeviceSpec>& devices) {
-  std::set<std::pair<int, int>> different;
-  for (const DeviceSpec& d : devices) different.insert({d.id.index, d.logical});
-  return static_cast<int>(different.size());
-}
-
-// Those that compute, or those that only keep activations: they do not take each other's cores.
-std::vector<DeviceSpec> devices_that(bool compute, const CompileOptions& o) {
-  std::vector<DeviceSpec> some;
-  for (std::size_t d = 0; d < o.devices.size(); ++d)
-    if (only_keeps(o, static_cast<int>(d)) != compute) some.push_back(o.devices[d]);
-  return some;
-}
-
-FixedParameters fixed_by(const Plan& plan) {
-  FixedParameters fixed;
-  for (const PlanParameter& p : plan.parameters)
-    for (const ProgramPart& part : p.parts) fixed.emplace(std::pair(p.key(), part.operand.shape.dims), part.operand);
-  return fixed;
-}
-
-FixedParameters fixed_by(const LoweredGraph& program) {
-  FixedParameters fixed;
-  for (const LoweredParameter& p : program.parameters) {
-    const Operand& operand = program.buffers[p.buffer].operand;
-    fixed.emplace(std::pair(p.key(), operand.shape.dims), operand);
-  }
-  return fixed;
-}
 
 // An output of a plan's graph, as the host knows it: a model's own is found by its name.
 HostOutput output_of(const Graph& graph, const GraphOutput& out) {
@@ -95,21 +64,6 @@ class Compilation {
   }
 
  private:
-  // Devices that run the same program.
-  struct Unit {
-    std::string backend;
-    std::size_t graph;
-    std::int64_t samples;
-    DeviceModel model;
-    int device;  // the first one's index
-    std::optional<std::size_t> keeps_for{};  // the unit whose activations these devices keep
-  };
-  struct Candidate {
-    const Programs* graphs = nullptr;
-    UnitPrograms programs;  // by unit
-    double seconds = 0;                                   // of the slowest
-  };
-
   void begin() {
     check_options(source_, o_, backends_);
     plan_.mode = o_.mode;
@@ -174,11 +128,7 @@ class Compilation {
         tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune,
                                         [this] { ask(); });
     }
-    const int computing = devices_of_a_machine(devices_that(true, o_)), keeping = devices_of_a_machine(devices_that(false, o_));
-    for (std::size_t d = 0; d < o_.devices.size(); ++d) {
-      const DeviceId& id = o_.devices[d].id;
-      models_.push_back(backend(id.backend).model(id.index, only_keeps(o_, static_cast<int>(d)) ? keeping : computing));
-    }
+    models_ = models_of(o_, backends_);
     unit_of_.resize(o_.devices.size());
     for (std::size_t d = 0; d < unit_of_.size(); ++d)
       if (!kept_by(d)) find_unit(d, {});
@@ -207,8 +157,8 @@ class Compilation {
     if (same == units_.end()) units_.push_back({id.backend, graph, slices_[d].size, models_[d], id.index, keeps_for});
   }
 
-  // For each graph and layout preference that is open; the estimated faster one is kept. What parameters in parts take beside replicas does
-  // not count: their bits are those of replicas. A plan that shares another's parameters keeps their layouts.
+  // For each graph and layout preference that is open; the estimated faster one is kept. A plan that shares another's parameters keeps
+  // their layouts.
   void choose_kernels() {
     std::vector<LayoutPreference> preferences{LayoutPreference::blocked, LayoutPreference::channels_last};
     if (o_.layout)
@@ -217,9 +167,11 @@ class Compilation {
       preferences = {parameters_of_->options.preference};
     for (const Programs& graphs : graphs_)
       for (const LayoutPreference preference : preferences) {
-        Candidate c = lowered(graphs, preference);
-        if (best_.graphs && c.seconds >= best_.seconds) continue;
-        best_ = std::move(c);
+        KernelOptions kernel = plan_.options;
+        kernel.preference = preference;
+        LoweredPrograms programs = lower_programs(graphs, units_, kernel, tuners_, training_, parameters_of_);
+        if (best_.graphs && programs.seconds >= best_.seconds) continue;
+        best_ = std::move(programs);
         plan_.options.preference = preference;
       }
     if (graphs_.size() > 1) optional_fusions_ = best_.graphs == &graphs_.front();
@@ -227,50 +179,6 @@ class Compilation {
     for (const auto& program : best_.programs)
       for (const std::string& warning : program->warnings)
         if (std::find(plan_.warnings.begin(), plan_.warnings.end(), warning) == plan_.warnings.end()) plan_.warnings.push_back(warning);
-  }
-
-  Candidate lowered(const Programs& graphs, LayoutPreference preference) {
-    Candidate c{.graphs = &graphs};
-    c.programs.resize(units_.size());
-    FixedParameters fixed = parameters_of_ ? fixed_by(*parameters_of_) : FixedParameters{};
-    ChosenKernels chosen;
-    KernelOptions kernel = plan_.options;
-    kernel.preference = preference;
-    std::vector<std::size_t> order(units_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return units_[a].samples > units_[b].samples; });
-    for (const std::size_t u : order) {
-      kernel.threads = units_[u].model.threads;
-      kernel.multiprocessors = units_[u].model.multiprocessors;
-      kernel.device = units_[u].device;
-      ChosenKernels* const shared = units_.size() > 1 ? &chosen : nullptr;
-      const SelectOptions select{.kernel = kernel, .device = &units_[u].model, .fixed = &fixed, .chosen = shared, .training = training_};
-      Tuner& tuner = *tuners_.at(units_[u].backend);
-      c.programs[u] = std::make_unique<LoweredGraph>(select_kernels(graphs.graphs[units_[u].graph], tuner.backend(), select, tuner));
-      name_parts(*c.programs[u], graphs, graphs.graphs[units_[u].graph]);
-      for (auto& [key, operand] : fixed_by(*c.programs[u])) fixed.emplace(key, std::move(operand));
-      c.seconds = std::max(c.seconds, seconds_to_compute(*c.programs[u]));
-    }
-    return c;
-  }
-
-  static double seconds_to_compute(const LoweredGraph& program) {
-    double seconds = program.seconds - program.turned_seconds;
-    for (const Step& s : program.steps)
-      if (is_update(program, s)) seconds -= s.seconds;
-    return seconds;
-  }
-
-  // Of parameters that the program holds in part: which.
-  static void name_parts(LoweredGraph& program, const Programs& graphs, const Graph& graph) {
-    for (LoweredParameter& p : program.parameters) {
-      const auto part =
-          std::find_if(graph.parts.begin(), graph.parts.end(), [&](const PartOfParameter& part) { return part.parameter == p.key(); });
-      if (part == graph.parts.end()) continue;
-      p.type.shape = part->whole;
-      const std::vector<std::vector<std::int64_t>>& begins = graphs.begins.at(p.key());
-      for (std::size_t i = 0; i < part->ranges.size(); ++i) p.ranges.push_back({part->ranges[i], begins[i]});
-    }
   }
 
   // Order of updates, memory shared in place, then slices, sums, concats and offsets.
@@ -401,11 +309,11 @@ class Compilation {
   std::vector<Programs> graphs_;                                 // with optional fusions first
   std::vector<HostOutput> outputs_;                              // without their types
   std::vector<std::int64_t> rows_;                               // by output: how many are one sample's; 0: it is no rows
-  std::map<std::string, std::unique_ptr<Tuner>, std::less<>> tuners_;  // by backend
+  Tuners tuners_;
   std::vector<DeviceModel> models_;                              // by device
   std::vector<Unit> units_;
   std::vector<std::size_t> unit_of_;                             // by device
-  Candidate best_;
+  LoweredPrograms best_;
 };
 
 }  // namespace

@@ -1,16 +1,14 @@
 // Activations that do not stay on the devices of a plan: they are computed again, or other devices keep them.
 #pragma once
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "planner/lower_programs.h"
 #include "planner/recompute/offload.h"
 #include "planner/recompute_programs.h"
 
 namespace tandem {
-
-using UnitPrograms = std::vector<std::unique_ptr<LoweredGraph>>;
 
 // A program of devices whose activations others keep.
 struct ProgramToOffload {
