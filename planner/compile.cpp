@@ -128,7 +128,7 @@ class Compilation {
         tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune,
                                         [this] { ask(); });
     }
-    models_ = models_of(o_, backends_);
+    models_ = models_of(o_, backends_, plan_.warnings);
     unit_of_.resize(o_.devices.size());
     for (std::size_t d = 0; d < unit_of_.size(); ++d)
       if (!kept_by(d)) find_unit(d, {});

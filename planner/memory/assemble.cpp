@@ -28,10 +28,12 @@ double seconds_of(const Exchange& exchange, const std::vector<int>& numbers, con
   return seconds;
 }
 
-// Devices of several kinds copy what they give to the host, and from there what they get.
-double seconds_by_host(const Exchange& exchange, const DeviceModel& device) {
+// Devices of several kinds copy what they give to the host, and from there what they get: the links between devices are not used.
+double seconds_by_host(const Exchange& exchange, const std::vector<int>& numbers, const DeviceModel& device, bool fixed_order) {
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
-  return (is_in_place(exchange.kind) ? 2 : 1) * bytes / device.links.host_bandwidth;
+  const double copied = (is_in_place(exchange.kind) ? 2 : 1) * bytes / device.links.host_bandwidth;
+  return device.links.levels.empty() ? std::max(copied, seconds_of(exchange, numbers, device, fixed_order))
+                                     : device.links.begin_seconds + copied;
 }
 
 auto all_of(const DeviceModel& m) {
@@ -130,15 +132,13 @@ class PlanAssembler {
         std::vector<bool> takes_part(classes_.size());
         for (const int d : exchange.devices) takes_part[at(plan_.devices[at(d)].program.index)] = true;
         std::set<std::string> kinds;
-        double by_host = 0;
+        for (std::size_t p = 0; p < classes_.size(); ++p)
+          if (takes_part[p]) kinds.insert(classes_[p].first->spec.id.backend);
+        const auto seconds_on = kinds.size() > 1 ? seconds_by_host : seconds_of;
         for (std::size_t p = 0; p < classes_.size(); ++p) {
-          if (!takes_part[p]) continue;
           const DeviceModel& model = classes_[p].first->model;
-          kinds.insert(classes_[p].first->spec.id.backend);
-          exchange.seconds = std::max(exchange.seconds, seconds_of(exchange, numbers, model, deterministic));
-          by_host = std::max(by_host, seconds_by_host(exchange, model));
+          if (takes_part[p]) exchange.seconds = std::max(exchange.seconds, seconds_on(exchange, numbers, model, deterministic));
         }
-        if (kinds.size() > 1) exchange.seconds = std::max(exchange.seconds, by_host);
       }
   }
 
@@ -223,10 +223,8 @@ class PlanAssembler {
 
 double seconds_to_send(std::int64_t bytes, const DeviceModel& from, const DeviceModel& to, bool same_kind) {
   const Exchange send{.kind = ExchangeKind::send, .name = {}, .devices = {0, 1}, .elements = bytes, .dtype = DType::uint8};
-  double seconds = 0;
-  for (const DeviceModel* model : {&from, &to})
-    seconds = std::max({seconds, seconds_of(send, {0, 1}, *model, false), same_kind ? 0 : seconds_by_host(send, *model)});
-  return seconds;
+  const auto seconds = same_kind ? seconds_of : seconds_by_host;
+  return std::max(seconds(send, {0, 1}, from, false), seconds(send, {0, 1}, to, false));
 }
 
 StageSchedule stage_schedule(const CompileOptions& o, const std::optional<PlacementRequest>& placement, int device) {

@@ -54,6 +54,30 @@ TEST_F(Described, APlanFileIsWrittenAndChecked) {
   EXPECT_EQ(o.code, 0) << o.err;
 }
 
+// What devices leave to their host goes at the rate of the description, whatever this machine is.
+TEST_F(Described, TheHostHasTheLinkOfItsDevices) {
+  struct Row {
+    const char* line;
+    double rate;  // bytes/s
+  };
+  for (const Row& row : {Row{"h100:0 --offload activations", 55.4e9}, Row{"t4:0 --offload optimizer", 13.9e9},
+                         Row{"a100-40:0 --weights-on cpu:0", 27.3e9}, Row{"h100:0-1 --offload activations --memory-budget 70%", 55.4e9}}) {
+    SCOPED_TRACE(row.line);
+    const Json plan = json(concat("plan MODELS/resnet18.onnx --batch-size 64 --format json --devices ", row.line));
+    double most = 0, seconds = 0;  // of the largest exchange
+    for (const Json& e : plan.at("exchanges").array())
+      if (const double bytes = 4 * e.at("elements").number(); bytes > most) most = bytes, seconds = e.at("seconds").number();
+    EXPECT_GT(most, 1e6);
+    EXPECT_GE(seconds, most / row.rate);
+    EXPECT_LE(seconds, 1.1 * most / row.rate);
+    const Json& host = plan.at("programs").array().back();
+    EXPECT_EQ(host.at("devices").array()[0].text(), "cpu:0");
+    EXPECT_EQ(host.at("model").at("name").text().find("host of NVIDIA"), 0u);
+    EXPECT_EQ(host.at("model").at("memory").number(), 0) << "this machine's says nothing of it";
+    EXPECT_NE(plan.at("warnings").dump().find("cpu:0 stands for the host of NVIDIA"), std::string::npos) << plan.at("warnings").dump();
+  }
+}
+
 TEST_F(Described, RowsScaleAndAFasterLinkIsNeverSlower) {
   const Json rows = json("plan MODELS/resnet18.onnx --devices v100-16 --batch-size 32 --what-if devices=1..16,link=1|100,price=3 --json");
   ASSERT_EQ(rows.array().size(), 10u);

@@ -241,5 +241,16 @@ TEST(Assemble, ADeviceWithoutSamplesKeepsTheParametersToo) {
   EXPECT_EQ(got.plan.program_of(1).arenas[0].bytes, 64);
 }
 
+// A value for the host, or from there, does not go over the link between devices.
+TEST(SecondsToSend, AreThoseOfTheLinkToTheHost) {
+  DeviceModel gpu, host;
+  gpu.links = {.levels = {{.name = "between devices", .bandwidth = 1e9}}, .host_bandwidth = 10e9};
+  host.link_bandwidth = host.links.host_bandwidth = 20e9;
+  constexpr std::int64_t bytes = 1'000'000'000;
+  EXPECT_NEAR(seconds_to_send(bytes, gpu, host, false), 0.1, 1e-3);
+  EXPECT_NEAR(seconds_to_send(bytes, host, gpu, false), 0.1, 1e-3);
+  EXPECT_NEAR(seconds_to_send(bytes, gpu, gpu, true), 1, 1e-3);
+}
+
 }  // namespace
 }  // namespace tandem
