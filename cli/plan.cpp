@@ -20,6 +20,7 @@
 #include "options/weight_flags.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/plan_formats.h"
+#include "planner/plan/print.h"
 #include "runtime/step_kernel.h"
 
 namespace tandem {
@@ -71,8 +72,7 @@ int check(const Invocation& call, const std::string& path) {
     call.print(
         Json::Object{{"file", path}, {"ok", true}, {"model", plan.model}, {"devices", plan.devices.size()}, {"hash", hash_of(plan)}});
   else
-    call.write(concat(path, ": ok, ", plan.model, " on ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices",
-                      ", batch ", plan.batch, ", ", hash_of(plan), "\n"));
+    call.write(concat(path, ": ok, ", plan.model, ", batch ", plan.batch, ' ', counted_devices(plan), ", ", hash_of(plan), "\n"));
   return 0;
 }
 

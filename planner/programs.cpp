@@ -150,7 +150,7 @@ PlacementRequest placement_of(const GraphSource& source, const Graph& model, std
     const std::vector<SliceOfBatch> slices = slices_of(o, request);
     source(slices[largest_of(slices)].size);  // says why its batch cannot be followed
     fail("no input of model '", model.name, "' holds the samples of a batch of ", o.batch, ": there is nothing to share out over ",
-         o.devices.size(), " devices");
+         computing_devices(o).size(), " devices");
   }
   std::vector<Part> parts;
   for (const MeshAxis& axis : request.groups[0].axes) parts.push_back(axis.samples ? part_by_samples(axis) : Part{});

@@ -17,7 +17,7 @@ struct Facts {
   const Plan& plan;
   const TimedPlan& timed;
   const DeviceProgram& longest;  // the program of the device that takes longest
-  const DeviceProgram& fullest;  // of the most bytes
+  const DeviceProgram& fullest;  // of the most bytes, of devices with samples
   StepBounds bounds;
   double seconds;  // a step
 };
@@ -25,6 +25,11 @@ struct Facts {
 std::int64_t bytes_in(const DeviceProgram& program, ArenaKind kind) {
   const auto arena = std::ranges::find(program.arenas, kind, &Arena::kind);
   return arena == program.arenas.end() ? 0 : arena->bytes;
+}
+
+const DeviceProgram& fullest_of(const Plan& plan) {
+  const auto bytes = [&](const PlanDevice& d) { return d.slice_size > 0 ? plan.programs[d.program].peak_bytes() : -1; };
+  return plan.programs[std::ranges::max_element(plan.devices, {}, bytes)->program];
 }
 
 std::string share(double part, double whole) {
@@ -88,10 +93,11 @@ void smaller_bubble(std::vector<Advice>& list, const Facts& f) {
     offer(concat(option("schedule"), ' ', name_of(ScheduleKind::zb_h1)), ScheduleKind::zb_h1, static_cast<int>(f.plan.micro_batches));
 }
 
-// Half the bytes of what memory bounds. CPUs are left out: many have no fast 16-bit arithmetic.
+// Half the bytes of what memory bounds. CPUs with samples are left out: many have no fast 16-bit arithmetic.
 void narrower(std::vector<Advice>& list, const Facts& f) {
   if (f.plan.precision != Precision::fp32 && f.plan.precision != Precision::tf32) return;
-  if (std::ranges::any_of(f.plan.devices, [](const PlanDevice& d) { return d.device.backend == "cpu"; })) return;
+  if (std::ranges::any_of(f.plan.devices, [](const PlanDevice& d) { return d.slice_size > 0 && d.device.backend == "cpu"; }))
+    return;
   list.push_back({concat(option("precision"), ' ', name_of(Precision::bf16)), f.bounds.memory / 2, 0,
                   concat("kernels that memory bounds take ", text_of_seconds(f.bounds.memory), ", ", share(f.bounds.memory, f.seconds),
                          " of the step, and would move half the bytes; arithmetic is not counted")});
@@ -144,7 +150,7 @@ std::vector<Advice> advice_for(const Plan& plan, const TimedPlan& timed) {
   const Facts facts{plan,
                     timed,
                     plan.program_of(longest),
-                    *std::ranges::max_element(plan.programs, {}, [](const DeviceProgram& p) { return p.peak_bytes(); }),
+                    fullest_of(plan),
                     bounds_of(timed.flat.plan, timed.lines),
                     timed.lines[longest].seconds};
   for (const auto add : {larger_batch, smaller_bubble, narrower, smaller_buckets, shared_states, fewer_activations}) add(list, facts);

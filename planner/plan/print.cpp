@@ -44,6 +44,29 @@ std::string names_of(const Plan& plan, ProgramId program) {
   return names_of(devices);
 }
 
+namespace {
+
+// `takers`: words for those with samples; `others`: for those without, by their number.
+template <class Takers, class Others>
+std::string devices_of_batch(const Plan& plan, const Takers& takers, const Others& others) {
+  std::vector<DeviceId> with, without;
+  for (const PlanDevice& d : plan.devices) (d.slice_size > 0 ? with : without).push_back(d.device);
+  return concat(takers(with), without.empty() ? "" : concat(" (", others(without), without.size() == 1 ? " has" : " have", " no samples)"));
+}
+
+}  // namespace
+
+std::string counted_devices(const Plan& plan) {
+  return devices_of_batch(
+      plan, [](const auto& with) { return with.size() == 1 ? std::string("on 1 device") : concat("over ", with.size(), " devices"); },
+      [](const auto& without) { return concat(without.size(), " more"); });
+}
+
+std::string named_devices(const Plan& plan) {
+  const auto names = [](const auto& list) { return names_of(list); };
+  return devices_of_batch(plan, names, names);
+}
+
 std::string label_of(const Plan& plan, const Step& step) {
   const auto* launch = step.as<LaunchStep>();
   return launch ? launch->op : concat(kind_of(plan, step), " ", target_of(plan, step));

@@ -15,6 +15,9 @@ std::string target_of(const Plan& plan, const Step& step);
 // "cpu:0-3, cpu:6, cuda:0*2": numbers one after another as a range, those of one device's logical ones as how many.
 std::string names_of(const std::vector<DeviceId>& devices);
 std::string names_of(const Plan& plan, ProgramId program);  // of those that run it
+// Those that take samples of a batch, and how many do not: "on 1 device (1 more has no samples)", "over 4 devices". Second: by their names.
+std::string counted_devices(const Plan& plan);
+std::string named_devices(const Plan& plan);
 
 // The plan's JSON, as docs/plan-json.md has it: whole, or without what pictures do not need: attributes, cuts and parameters.
 enum class PlanDetail { whole, pictures };

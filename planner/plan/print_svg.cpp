@@ -63,7 +63,7 @@ class Picture {
                "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\" "
                "markerUnits=\"userSpaceOnUse\"><path d=\"M0 0L8 4L0 8z\" style=\"fill: #5a6472; stroke: none\"/></marker></defs>\n"
                "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n",
-               width, y, escaped(concat("Placement of ", shorten(plan_.model, 60), " over ", plan_.devices.size(), " devices")), style) +
+               width, y, escaped(concat("Placement of ", shorten(plan_.model, 60), ' ', counted_devices(plan_))), style) +
            out_ + "</svg>\n";
   }
 

@@ -92,8 +92,7 @@ std::string header(const Plan& plan) {
     if (!value.empty()) rows.push_back(wrapped(concat("  ", title, std::string(16 - title.size(), ' ')), value));
   };
   row("parameters", text_of(count_parameters(plan), plan.mode));
-  row("batch",
-      concat(plan.batch, plan.devices.size() == 1 ? std::string(" on 1 device") : concat(" over ", plan.devices.size(), " devices")));
+  row("batch", concat(plan.batch, ' ', counted_devices(plan)));
   std::vector<std::string> given;
   for (const HostInput& input : plan.inputs)
     if (input.role != ValueRole::step_state) given.push_back(concat(shorten(input.name, 40), ' ', input.type));
@@ -329,14 +328,12 @@ std::string steps(const Plan& plan) {
 }  // namespace
 
 std::string line_of_plan(const Plan& plan) {
-  std::vector<const PlanDevice*> all;
-  for (const PlanDevice& d : plan.devices) all.push_back(&d);
   std::int64_t peak = 0;
   for (const DeviceProgram& p : plan.programs) peak = std::max(peak, p.peak_bytes());
   std::string line =
       concat(shorten(plan.model.empty() ? "a model" : plan.model, 60), ": ", text_of(count_parameters(plan), plan.mode, " parameters"),
-             ", batch ", plan.batch, " on ", names(all), ", ", to_string(plan.precision), ", ", text_of_bytes(peak),
-             all.size() > 1 ? " a device at most" : "", "; process ", text_of_bytes(process_memory(plan).total()));
+             ", batch ", plan.batch, " on ", named_devices(plan), ", ", to_string(plan.precision), ", ", text_of_bytes(peak),
+             plan.devices.size() > 1 ? " a device at most" : "", "; process ", text_of_bytes(process_memory(plan).total()));
   if (plan.seconds > 0)
     line += concat("; estimated step ", text_of_seconds(plan.seconds), ", ", text_of_rate(static_cast<double>(plan.batch) / plan.seconds),
                    " samples/s");

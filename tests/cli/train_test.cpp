@@ -258,7 +258,7 @@ TEST(Commands, APlanFileIsCheckedAndTheTrainingGraphIsOnnx) {
   ASSERT_EQ(run_tandem(words("plan MODELS/lenet.onnx --devices cpu:0-1 --format plan --output TMP/a.plan", folder.text())).code, 0);
   const Outcome checked = run_tandem(words("plan --check TMP/a.plan", folder.text()));
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_NE(checked.out.find("ok, lenet on 2 devices"), std::string::npos) << checked.out;
+  EXPECT_NE(checked.out.find("ok, lenet, batch 32 over 2 devices"), std::string::npos) << checked.out;
   std::string bytes = read_file(folder / "a.plan");
   folder.write("cut.plan", bytes.substr(0, bytes.size() / 2));
   EXPECT_EQ(run_tandem(words("plan --check TMP/cut.plan", folder.text())).code, 3);

@@ -78,6 +78,19 @@ TEST_F(Described, TheHostHasTheLinkOfItsDevices) {
   }
 }
 
+// A host that keeps or updates has no samples.
+TEST_F(Described, DevicesWithSamplesAreCounted) {
+  const auto text = [&](const std::string& options) { return run("plan MODELS/resnet18.onnx --batch-size 64 --devices " + options).out; };
+  const std::string kept = text("h100:0 --offload activations --format summary"),
+                    homes = text("h100:0-1 --weights-on cpu:0 --format summary");
+  EXPECT_NE(kept.find("batch           64 on 1 device (1 more has no samples)"), std::string::npos) << kept;
+  EXPECT_NE(homes.find("batch           64 over 2 devices (1 more has no samples)"), std::string::npos) << homes;
+  const Json row = json("plan MODELS/resnet18.onnx --devices h100 --offload activations --what-if batch=16/device --json").array()[0];
+  EXPECT_EQ(row.at("devices").number(), 1);
+  EXPECT_EQ(row.at("batch").number(), 16);
+  EXPECT_GT(row.at("memory").number(), 0);
+}
+
 TEST_F(Described, RowsScaleAndAFasterLinkIsNeverSlower) {
   const Json rows = json("plan MODELS/resnet18.onnx --devices v100-16 --batch-size 32 --what-if devices=1..16,link=1|100,price=3 --json");
   ASSERT_EQ(rows.array().size(), 10u);

@@ -82,8 +82,13 @@ std::vector<DeviceSpec> as_many(const std::vector<DeviceSpec>& devices, int coun
   return list;
 }
 
+// Those that have samples: others only keep or update what these use.
+int with_samples(const std::vector<DeviceSpec>& devices) {
+  return static_cast<int>(std::ranges::count_if(devices, [](const DeviceSpec& d) { return d.weight > 0; }));
+}
+
 WhatIfRow row_of(const ModelTemplate& model, const ModelOptions& options, double link, Backends backends, double price) {
-  WhatIfRow row{.devices = static_cast<int>(options.plan.devices.size()),
+  WhatIfRow row{.devices = with_samples(options.plan.devices),
                 .batch = options.plan.batch,
                 .precision = options.plan.precision,
                 .link = link,
@@ -94,7 +99,7 @@ WhatIfRow row_of(const ModelTemplate& model, const ModelOptions& options, double
     row.seconds = plan.seconds;
     row.samples_per_second = static_cast<double>(row.batch) / plan.seconds;
     for (const DeviceProgram& program : plan.programs)
-      if (program.peak_bytes() >= row.bytes) {
+      if (program.model.memory > 0 && program.peak_bytes() >= row.bytes) {
         row.bytes = program.peak_bytes();
         row.memory = program.model.memory;
       }
@@ -130,7 +135,7 @@ std::vector<WhatIfRow> what_if(const ModelTemplate& model, const ModelOptions& o
   const auto other = [&](const DeviceSpec& d) { return d.id.backend != own[0].id.backend; };
   if (!asked.devices.empty() && std::ranges::any_of(own, other))
     fail(ExitCode::usage, what_if_option(), ": devices=... is for devices of one kind, here there are ", own[0].id.backend, " and others");
-  const double each = static_cast<double>(options.plan.batch) / static_cast<double>(own.size());
+  const double each = static_cast<double>(options.plan.batch) / with_samples(own);
   const auto or_own = [](auto list, auto value) {
     if (list.empty()) list.push_back(value);
     return list;
@@ -141,7 +146,7 @@ std::vector<WhatIfRow> what_if(const ModelTemplate& model, const ModelOptions& o
       const Backends usable = backends(link);
       double first = 0;  // samples/s of a device
       for (const std::int64_t batch : or_own(asked.batches, std::int64_t{0}))
-        for (const int count : or_own(asked.devices, static_cast<int>(own.size()))) {
+        for (const int count : or_own(asked.devices, with_samples(own))) {
           ModelOptions o = options;
           o.plan.precision = precision;
           if (!asked.devices.empty()) o.plan.devices = as_many(own, count);

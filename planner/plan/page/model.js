@@ -100,7 +100,8 @@ class PlanModel {
       for (const d of line.devices) this.lineOf.set(d, line);
     this.seconds = Math.max(1e-12, ...this.lines.map(l => l.seconds));
     this.longest = this.lines.reduce((a, b) => (b.seconds > a.seconds ? b : a), this.lines[0]);
-    this.fullest = this.programs.reduce((a, b) => (b.data.peak_bytes > a.data.peak_bytes ? b : a), this.programs[0]);
+    this.withSamples = plan.devices.filter(d => d.slice_size > 0);
+    this.fullest = this.withSamples.map(d => this.programs[d.program]).reduce((a, b) => (b.data.peak_bytes > a.data.peak_bytes ? b : a));
     this.roles = plan.inputs.filter(i => i.role !== 'step state');
   }
 

@@ -305,13 +305,13 @@ const arrowHead = () => svg(
         svg('path', {d: 'M0 0L8 4L0 8z', class: 'head'})));
 
 function placement(model) {
-  const groups = model.programs.length, devices = model.plan.devices.length;
+  const groups = model.programs.length, devices = model.withSamples.length, others = model.plan.devices.length - devices;
   return section(
       'Placement',
       html(
           'p', {},
-          `${devices} device${devices === 1 ? '' : 's'} in ${groups} group${groups === 1 ? '' : 's'} that do${
-              groups === 1 ? 'es' : ''} the same. ` +
+          `${devices} device${devices === 1 ? '' : 's'}${others ? ` and ${others} without samples` : ''} in ${groups} group${
+              groups === 1 ? '' : 's'} that do${groups === 1 ? 'es' : ''} the same. ` +
               'A box is a module of the model and opens by a click or Enter; its shade is its share of the time.'),
       new Placement(model).element);
 }
