@@ -16,7 +16,7 @@ struct TensorSharding {
     std::int64_t shards = 1;
     bool operator==(const Dim&) const = default;
   };
-  std::vector<std::vector<int>> devices;
+  std::vector<std::vector<int>> devices;  // a device may have several shards, as many as each other one: runs of an axis, each in parts
   std::vector<Dim> dims;
   bool operator==(const TensorSharding&) const = default;
 };

@@ -141,15 +141,21 @@ class Reader {
       if (group.empty()) where.refuse(field, "group ", entry.key(), " has no device");
       if (!groups.emplace(entry.key(), std::move(group)).second) where.refuse(field, "group ", entry.key(), " is there twice");
     }
-    std::set<int> met;
+    std::map<int, int> counts;  // of its parts, by device
     for (const std::int64_t number : spec.device()) {
       const auto group = groups.find(number);
       sharding.devices.push_back(group != groups.end() ? group->second
                                                        : std::vector{known_device(where, "sharding_spec.device", number, c)});
-      for (const int device : sharding.devices.back())
-        if (!met.insert(device).second) where.refuse("sharding_spec.device", "device ", device, " has two of its parts");
+      for (const int device : sharding.devices.back()) ++counts[device];
     }
     if (sharding.devices.empty()) where.refuse("sharding_spec.device", "is missing");
+    for (const auto& [device, count] : counts) {
+      if (count != counts.begin()->second)
+        where.refuse("sharding_spec.device", "device ", device, " has ", count, " of its parts, device ", counts.begin()->first, " has ",
+                     counts.begin()->second, ": expected as many for each");
+      if (count > 1 && count == std::ssize(sharding.devices))
+        where.refuse("sharding_spec.device", "device ", device, " has all of its ", count, " parts");
+    }
     read_dims(where, spec, sharding);
     return sharding;
   }
@@ -228,16 +234,18 @@ class Reader {
 
 void write(onnx::ShardingSpecProto& spec, const std::string& tensor, const TensorSharding& sharding) {
   spec.set_tensor_name(tensor);
-  std::int64_t group = 0;
+  std::map<std::vector<int>, std::int64_t> groups;
   for (const std::vector<int>& devices : sharding.devices) {
     if (devices.size() == 1) {
       spec.add_device(devices[0]);
       continue;
     }
+    const auto [group, added] = groups.emplace(devices, -1 - std::ssize(groups));
+    spec.add_device(group->second);
+    if (!added) continue;
     auto& entry = *spec.add_index_to_device_group_map();
-    entry.set_key(--group);
+    entry.set_key(group->second);
     for (const int device : devices) entry.add_value(device);
-    spec.add_device(group);
   }
   for (const TensorSharding::Dim& dim : sharding.dims) {
     auto& out = *spec.add_sharded_dim();

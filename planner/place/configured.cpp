@@ -11,10 +11,35 @@
 namespace tandem {
 namespace {
 
-// A split over neighbours of a group: position p has part (p / stride) % parts.
+// A split over neighbours of a group: position p has part (p / stride) % parts, a part as `part` says.
 struct Stride {
   std::int64_t stride = 1, parts = 1;
+  Part part{};
 };
+using Shards = std::vector<std::int64_t>;  // of an axis, ascending
+
+// Shards of an axis as the parts, in their order, have them: each part has as many of each run. Absent where they lie in no such runs.
+std::optional<Part> part_of(int axis, const std::vector<Shards>& parts) {
+  std::vector<std::size_t> has(parts.size());  // shards of each part that are passed
+  std::vector<std::int64_t> lengths;
+  const auto next_is = [&](std::size_t part, std::int64_t shard) {
+    return has[part] < parts[part].size() && parts[part][has[part]] == shard;
+  };
+  for (std::int64_t shard = 0; has[0] < parts[0].size();) {
+    std::int64_t each = 0;
+    for (; next_is(0, shard); ++shard, ++each) ++has[0];
+    for (std::size_t part = 1; part < parts.size(); ++part)
+      for (std::int64_t i = 0; i < each; ++i, ++shard) {
+        if (!next_is(part, shard)) return std::nullopt;
+        ++has[part];
+      }
+    if (each == 0) return std::nullopt;
+    lengths.push_back(each * std::ssize(parts));
+  }
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    if (has[part] < parts[part].size()) return std::nullopt;
+  return Part::runs(axis, std::move(lengths));
+}
 
 class Configured {
  public:
@@ -126,23 +151,38 @@ class Configured {
   // How each of its split axes runs over the group's devices.
   std::vector<Stride> strides_of(const std::string& name, const TensorSharding& sharding) const {
     const DeviceGroup& group = group_of(name, sharding);
-    std::vector<std::int64_t> part_at(group.devices.size(), -1);
-    for (std::size_t part = 0; part < sharding.devices.size(); ++part)
-      for (const int device : sharding.devices[part]) part_at[at(group.position_of(device))] = static_cast<std::int64_t>(part);
-    if (std::ranges::find(part_at, -1) != part_at.end()) refuse("'", name, "' lies on some of ", group.name, ": expected all");
+    std::vector<Shards> shards_at(group.devices.size());  // of all axes together, by position
+    for (std::size_t shard = 0; shard < sharding.devices.size(); ++shard)
+      for (const int device : sharding.devices[shard])
+        shards_at[at(group.position_of(device))].push_back(static_cast<std::int64_t>(shard));
+    if (std::ranges::any_of(shards_at, &Shards::empty)) refuse("'", name, "' lies on some of ", group.name, ": expected all");
+    const auto out_of_order = [&] {
+      refuse("the parts of '", name, "' do not lie in the order of the devices: expected neighbours, as in a mesh");
+    };
     std::vector<Stride> strides;
     std::int64_t inner = 1;
+    std::size_t held = 1;  // by a device, as its shards of each axis say
     for (auto dim = sharding.dims.rbegin(); dim != sharding.dims.rend(); ++dim) {
-      const auto along = [&](std::size_t position) { return part_at[position] / inner % dim->shards; };
-      Stride s{.stride = std::ssize(part_at), .parts = dim->shards};
-      for (std::size_t p = part_at.size(); p-- > 1;)
-        if (along(p) != along(0)) s.stride = static_cast<std::int64_t>(p);
-      for (std::size_t p = 0; p < part_at.size(); ++p)
-        if (along(p) != static_cast<std::int64_t>(p) / s.stride % s.parts)
-          refuse("the parts of '", name, "' do not lie in the order of the devices: expected neighbours, as in a mesh");
-      strides.insert(strides.begin(), s);
+      std::vector<Shards> along, parts;  // by position; in the order of their first positions
+      for (const Shards& shards : shards_at) {
+        std::set<std::int64_t> of_axis;
+        for (const std::int64_t shard : shards) of_axis.insert(shard / inner % dim->shards);
+        along.emplace_back(of_axis.begin(), of_axis.end());
+        if (std::ranges::find(parts, along.back()) == parts.end()) parts.push_back(along.back());
+      }
       inner *= dim->shards;
+      held *= along[0].size();
+      if (parts.size() == 1) continue;
+      const std::optional<Part> part = part_of(dim->axis, parts);
+      if (!part) out_of_order();
+      Stride s{.stride = std::ssize(along), .parts = std::ssize(parts), .part = *part};
+      for (std::size_t p = along.size(); p-- > 1;)
+        if (along[p] != along[0]) s.stride = static_cast<std::int64_t>(p);
+      for (std::size_t p = 0; p < along.size(); ++p)
+        if (along[p] != parts[at(static_cast<std::int64_t>(p) / s.stride % s.parts)]) out_of_order();
+      strides.insert(strides.begin(), std::move(s));
     }
+    if (held != shards_at[0].size()) out_of_order();
     return strides;
   }
 
@@ -171,15 +211,15 @@ class Configured {
     if (v.kind == ValueKind::parameter && request_.groups.size() > 1) request_.parameters[v.name] = static_cast<int>(group);
     const std::vector<Stride> strides = strides_of(v.name, sharding);
     for (std::size_t i = 0; i < strides.size(); ++i) {
-      const auto& [stride, parts] = strides[i];
+      const auto& [stride, parts, part] = strides[i];
       const auto cut = std::ranges::find(cuts_, stride);
-      if (*(cut + 1) != stride * parts) refuse("axis ", sharding.dims[i].axis, " of '", v.name, "' is split over several axes of the mesh");
+      if (*(cut + 1) != stride * parts) refuse("axis ", part.axis, " of '", v.name, "' is split over several axes of the mesh");
       const auto axis = static_cast<std::size_t>(cuts_.end() - cut) - 2;
       std::vector<Part>& along = request_.values[v.name];
       along.resize(used_.size());
-      along[axis] = Part::split(sharding.dims[i].axis);
+      along[axis] = part;
       used_[axis] = true;
-      samples_[axis] = samples_[axis] || (v.kind == ValueKind::input && sharding.dims[i].axis == 0);
+      samples_[axis] = samples_[axis] || (v.kind == ValueKind::input && part.axis == 0);
     }
   }
 
@@ -219,41 +259,65 @@ namespace {
   fail(ExitCode::usage, option("annotate"), ": ", what, " lies in parts that a device configuration cannot say");
 }
 
-// Parts by where they begin, with the devices that have each: equal ones, on as many devices each, and on `devices` together.
-using Begins = std::map<std::vector<std::int64_t>, std::vector<int>>;
-TensorSharding sharded(const std::string& what, std::vector<TensorSharding::Dim> dims, const Begins& begins, std::int64_t devices) {
-  TensorSharding sharding{.devices = {}, .dims = std::move(dims)};
-  std::int64_t parts = 1;
-  for (const TensorSharding::Dim& dim : sharding.dims) parts *= dim.shards;
-  for (const auto& [begin, on] : begins) {
-    if (std::ssize(on) * parts != devices) cannot_say(what);
-    sharding.devices.push_back(on);
+// What a device has: of each split axis some shards, equal ones, on as many devices each, and on `devices` together.
+using Holdings = std::vector<std::pair<int, std::vector<Shards>>>;
+TensorSharding sharded(const std::string& what, std::vector<TensorSharding::Dim> dims, const Holdings& holdings, std::int64_t devices) {
+  constexpr std::int64_t most = 1024;  // that are read again
+  std::int64_t count = 1;
+  for (const TensorSharding::Dim& dim : dims)
+    if ((count *= std::min(dim.shards, most + 1)) > most) cannot_say(what);
+  TensorSharding sharding{.devices = std::vector<std::vector<int>>(at(count)), .dims = std::move(dims)};
+  std::int64_t held = 1;
+  for (const auto& [device, of_axes] : holdings) {
+    Shards shards{0};
+    for (std::size_t d = 0; d < of_axes.size(); ++d) {
+      Shards inner;
+      for (const std::int64_t shard : shards)
+        for (const std::int64_t i : of_axes[d]) inner.push_back(shard * sharding.dims[d].shards + i);
+      shards = std::move(inner);
+    }
+    for (const std::int64_t shard : shards) sharding.devices[at(shard)].push_back(device);
+    held = std::ssize(shards);
   }
-  if (std::ssize(begins) != parts) cannot_say(what);
+  for (const std::vector<int>& on : sharding.devices)
+    if (std::ssize(on) * count != devices * held) cannot_say(what);
   return sharding;
+}
+
+// The equal shards that a device's range is, the range's size in length. Of an axis in runs: of each of these.
+Shards shards_of(const AxisRange& r, std::int64_t size, const std::string& what) {
+  const std::int64_t unit = size / r.outer;
+  if (r.size < 1 || unit % r.size != 0 || r.begin % r.size != 0) cannot_say(what);
+  std::vector<std::int64_t> widths = r.widths;
+  if (widths.empty()) widths.assign(at(r.outer), 1);
+  Shards shards;
+  std::int64_t before = 0;
+  for (const std::int64_t width : widths) {
+    for (std::int64_t i = 0; i < width; ++i) shards.push_back((before * unit + width * r.begin) / r.size + i);
+    before += width;
+  }
+  return shards;
 }
 
 // `devices`: of its group; absent: as many as have some of it.
 TensorSharding lying(const Plan& plan, const PlanParameter& p, std::optional<std::int64_t> devices) {
   const std::string what = concat("'", p.name, "'");
-  Begins begins;
+  Holdings holdings;
   std::optional<std::vector<TensorSharding::Dim>> all;
   const std::vector<ParameterPart> parts = plan.parts_of(p);
   for (const ParameterPart& part : parts) {
-    std::vector<std::int64_t> begin;
+    std::vector<Shards> has;
     std::vector<TensorSharding::Dim> dims;
     for (const AxisRange& r : part.ranges) {
-      const std::int64_t size = p.type.shape[r.axis];
-      if (r.outer != 1 || r.size < 1 || size % r.size != 0 || r.begin % r.size != 0) cannot_say(what);
+      has.push_back(shards_of(r, p.type.shape[r.axis], what));
       if (std::ranges::find(dims, r.axis, &TensorSharding::Dim::axis) != dims.end()) cannot_say(what);
-      begin.push_back(r.begin);
-      dims.push_back({r.axis, size / r.size});
+      dims.push_back({r.axis, p.type.shape[r.axis] / r.size});
     }
     if (all && *all != dims) cannot_say(what);
     all = std::move(dims);
-    begins[std::move(begin)].push_back(part.device);
+    holdings.emplace_back(part.device, std::move(has));
   }
-  return sharded(what, all.value_or(std::vector<TensorSharding::Dim>{}), begins, devices.value_or(std::ssize(parts)));
+  return sharded(what, all.value_or(std::vector<TensorSharding::Dim>{}), holdings, devices.value_or(std::ssize(parts)));
 }
 
 // Where nodes work on different devices. Those that each group computes for itself are nobody's.
@@ -286,17 +350,20 @@ DeviceConfiguration configuration_of(const Plan& plan, std::string name) {
     if (!sharding.dims.empty() || groups) c.tensors.emplace(p.name, std::move(sharding));
   }
   if (groups) return c;  // samples are split along axes that nothing else is
-  Begins slices;
+  std::set<std::int64_t> slices;
   std::set<double> weights;
-  for (int d = 0; d < c.devices; ++d) {
-    slices[{plan.devices[at(d)].slice_begin}].push_back(d);
-    weights.insert(plan.devices[at(d)].weight);
+  for (const PlanDevice& d : plan.devices) {
+    slices.insert(d.slice_begin);
+    weights.insert(d.weight);
   }
   if (slices.size() == 1) return c;
   if (weights.size() > 1) cannot_say("a batch");
+  Holdings rows;
+  for (int d = 0; d < c.devices; ++d)
+    rows.push_back({d, {{std::distance(slices.begin(), slices.find(plan.devices[at(d)].slice_begin))}}});
   for (const HostInput& in : plan.inputs)
     if (in.role == ValueRole::plain && in.batched)
-      c.tensors.emplace(in.name, sharded(concat("'", in.name, "'"), {{0, std::ssize(slices)}}, slices, c.devices));
+      c.tensors.emplace(in.name, sharded(concat("'", in.name, "'"), {{0, std::ssize(slices)}}, rows, c.devices));
   return c;
 }
 

@@ -78,7 +78,8 @@ const Malformed malformed[] = {
     {"too_many_devices", CHANGE { UNUSED model.mutable_configuration(0)->set_num_devices(2000000000); }, "expected 1 to 1024"},
     {"a_node_twice", CHANGE { UNUSED model.mutable_graph()->mutable_node(0)->add_device_configurations()->set_configuration_id("c"); }, "node 'mm', field device_configurations: there are two for configuration 'c'"},
     {"a_tensor_twice", CHANGE { UNUSED *node.add_sharding_spec() = onnx::ShardingSpecProto(spec); }, "tensor 'W', field sharding_spec.tensor_name: is there twice"},
-    {"a_device_twice", CHANGE { UNUSED spec.set_device(1, 0); }, "field sharding_spec.device: device 0 has two of its parts"},
+    {"a_device_twice", CHANGE { UNUSED spec.set_device(1, 0); }, "field sharding_spec.device: device 0 has all of its 2 parts"},
+    {"more_parts_for_one_device", CHANGE { UNUSED spec.add_device(1); dim.mutable_simple_sharding(0)->set_num_shards(3); dim.mutable_simple_sharding(0)->clear_dim_value(); model.mutable_graph()->mutable_initializer(0)->set_dims(1, 3); }, "field sharding_spec.device: device 1 has 2 of its parts, device 0 has 1: expected as many for each"},
     {"no_device", CHANGE { UNUSED spec.clear_device(); }, "field sharding_spec.device: is missing"},
     {"fewer_devices_than_parts", CHANGE { UNUSED spec.mutable_device()->RemoveLast(); }, "field simple_sharding.num_shards: 2 parts for 1 devices"},
     {"axis_missing", CHANGE { UNUSED dim.clear_axis(); }, "field sharded_dim.axis: is missing"},
@@ -126,7 +127,7 @@ TEST(DeviceConfigurations, AreWrittenAndKept) {
                                    .devices = 4,
                                    .device_names = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"},
                                    .nodes = {{"mm", {.devices = {0, 1, 2, 3}, .stage = 3}}},
-                                   .tensors = {{"W", {{{0, 2}, {1, 3}}, {{0, 2}}}}, {"x", {{{0, 1, 2, 3}}, {}}}}};
+                                   .tensors = {{"W", {{{0, 2}, {1, 3}, {0, 2}, {1, 3}}, {{0, 4}}}}, {"x", {{{0, 1, 2, 3}}, {}}}}};
   parsed(proto).write(folder / "annotated.onnx", {}, {.configuration = wanted});
   const ModelFile file = ModelFile::read(folder / "annotated.onnx");
   EXPECT_EQ(file.ir_version(), 11);

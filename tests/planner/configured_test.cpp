@@ -113,6 +113,16 @@ TEST(Configured, StagesAndMeshesAreAsTheRulesSay) {
   const PlacementRequest other =
       request({.name = "c", .devices = 4, .device_names = {}, .nodes = {}, .tensors = {{"w1", Sharding{{{0, 1}, {2, 3}}, {{0, 2}}}}}});
   EXPECT_EQ(text_of(other.groups), (Texts{"cpu:0-3 tensor=2 data=2"}));
+  // A device that has several parts has them of runs.
+  const auto along_w1 = [&](std::vector<std::vector<int>> devices, int of) {
+    const std::vector<TensorSharding::Dim> dims{{0, std::ssize(devices)}};
+    return request({.name = "c", .devices = of, .device_names = {}, .nodes = {}, .tensors = {{"w1", Sharding{std::move(devices), dims}}}})
+        .values.at("w1");
+  };
+  EXPECT_EQ(along_w1({{0}, {1}, {0}, {1}}, 2)[0], Part::split(0, 2));
+  EXPECT_EQ(along_w1({{0}, {0}, {1}, {1}}, 2)[0], Part::split(0));
+  EXPECT_EQ(along_w1({{0}, {0}, {1}, {1}, {0}, {1}, {0}, {1}}, 2)[0], Part::runs(0, {4, 2, 2}));
+  EXPECT_EQ(along_w1({{0, 2}, {0, 2}, {1, 3}, {1, 3}, {0, 2}, {1, 3}, {0, 2}, {1, 3}}, 4)[1], Part::runs(0, {4, 2, 2}));
   // An input by its samples.
   const PlacementRequest input = request({.name = "c",
                                           .devices = 2,
@@ -152,6 +162,8 @@ TEST(Configured, MistakesAreNamed) {
   refused({.name = "c", .devices = 3, .device_names = {}, .nodes = {{"Gemm0", {{0}, {}}}}, .tensors = {}},
           "its groups have 1 and 2 devices");
   refused({.name = "c", .devices = 2, .device_names = {}, .nodes = {}, .tensors = {{"w1", Sharding{{{1}, {0}}, {{0, 2}}}}}},
+          "the parts of 'w1' do not lie in the order of the devices");
+  refused({.name = "c", .devices = 2, .device_names = {}, .nodes = {}, .tensors = {{"w1", Sharding{{{0}, {1}, {1}, {0}}, {{0, 4}}}}}},
           "the parts of 'w1' do not lie in the order of the devices");
   refused({.name = "c", .devices = 4, .device_names = {}, .nodes = {}, .tensors = {{"w1", Sharding{{{0}, {1}}, {{0, 2}}}}}},
           "'w1' lies on some of cpu:0-3");
