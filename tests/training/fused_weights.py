@@ -180,12 +180,28 @@ class Check:
         return json.loads(tandem("plan", model or self.path, self.planned, way, "--format json").stdout)
 
     def ways(self, ways, split):
-        found = {p["name"] for p in self.plan(TENSOR)["parameters"] if any(part.get("ranges") for part in p["parts"])}
+        plain = [p for p in self.plan(TENSOR)["parameters"] if p.get("role", "plain") == "plain"]
+        found = {p["name"] for p in plain if any(part.get("ranges") for part in p["parts"])}
         if found != split:
             sys.exit(f"{self.name}: tensor=2 splits {found}, expected {split}")
         one = self.trained("--devices cpu:0")
+        for way in [TENSOR, MESH]:
+            if "--lora" not in self.planned:  # adapters are not in the file
+                self.follows_its_file(way, one)
         for way in ways:
             print(f"{self.name}, {way}: {check(self.name, way, self.trained(way), one):.0e}")
+
+    def follows_its_file(self, way, one):
+        annotated, devices = self.folder / "annotated.onnx", " ".join(way.split()[:2])
+        tandem("plan", self.path, self.planned, way, "--format onnx --annotate --output", annotated)
+        onnx.checker.check_model(onnx.load(annotated))
+        asked, told = self.plan(way), self.plan(devices, annotated)
+        for said in (asked, told):  # how it was asked for
+            for key in ("warnings", "hash", "record"):
+                said.pop(key, None)
+        if asked != told:
+            sys.exit(f"{self.name}, {way}: its file gives another plan")
+        check(self.name, way + ", by its file", self.trained(devices, annotated), one)
 
     def lives(self):
         run, out, one = self.folder / "run", self.folder / "lived.onnx", self.folder / "one.onnx"
