@@ -177,7 +177,7 @@ function timeline(model, view) {
   const idle = model.lines
                    .map(line => {
                      const compute = lanes.find(l => l.line === line && l.stream === 0);
-                     return compute && line.seconds > 0 ? `${line.names} ${shareText(1 - compute.busy / line.seconds)}` : null;
+                     return compute && line.seconds > 0 ? `${line.names} ${shareText(Math.max(0, 1 - compute.busy / line.seconds))}` : null;
                    })
                    .filter(Boolean);
   const used = KINDS.filter(k => model.programs.some(p => p.kinds.includes(k)));
