@@ -270,13 +270,17 @@ TEST(Parallel, WholeParametersHaveOwners) {
     if (std::string_view(name) == "sgd") o.clip_parameter_norm = 0.02;
     return o;
   };
-  for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{{2, "zero=1"}, {3, "zero=3"}})
-    for (const char* name : {"sgd", "lamb", "lars", "muon", "adafactor"}) {
+  const auto trained = [&](CompileOptions o, const char* name) {
+    o.optimizer = optimizer(name);
+    Trained run = train(transformer, o, 8, 0.02);
+    std::ranges::sort(run.replicas[0], {}, &NamedTensor::name);  // the first device's own come first
+    return run;
+  };
+  for (const char* name : {"sgd", "lamb", "lars", "muon", "adafactor"}) {
+    const Trained alone = trained(options_for(8, {1}), name);
+    for (const auto& [devices, parallel] : std::vector<std::pair<std::size_t, const char*>>{{2, "zero=1"}, {3, "zero=3"}}) {
       SCOPED_TRACE(concat(name, ' ', parallel));
-      CompileOptions one = options_for(8, {1}), many = shared_by(devices, parallel);
-      one.optimizer = many.optimizer = optimizer(name);
-      Trained alone = train(transformer, one, 8, 0.02), shared = train(transformer, many, 8, 0.02);
-      for (Trained* t : {&alone, &shared}) std::ranges::sort(t->replicas[0], {}, &NamedTensor::name);  // the first device's own come first
+      const Trained shared = trained(shared_by(devices, parallel), name);
       expect_close(shared, alone);
       std::vector<std::int64_t> owned(devices);
       std::int64_t all = 0;
@@ -298,6 +302,7 @@ TEST(Parallel, WholeParametersHaveOwners) {
         }
       }
     }
+  }
 }
 
 // Where one replica has all samples, the others have none to update parts by.
