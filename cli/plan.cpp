@@ -18,6 +18,8 @@
 #include "options/optimizer_flags.h"
 #include "options/tune_options.h"
 #include "options/weight_flags.h"
+#include "planner/explain.h"
+#include "planner/plan/diff.h"
 #include "planner/plan/plan_file.h"
 #include "planner/plan/plan_formats.h"
 #include "planner/plan/print.h"
@@ -32,6 +34,8 @@ struct PlanFlags : FlagGroup {
   Switch evaluation{*this, "evaluation", off, "plan what evaluate runs on --data: inference with loss and metrics"};
   Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, mermaid or svg (placement by module), html (a page of pictures and tables), perfetto (a trace of the planned step), onnx (the training graph, for a viewer) or plan (binary)"};
   Flag<std::string> output{*this, "output", "FILE", "", "write there instead of to stdout", {.scope = FlagScope::place}};
+  Flag<std::string> diff{*this, "diff", "FILE.plan", "", "show what differs between this plan and that of FILE.plan, as text, json or html; exit code 1 where anything does"};
+  Flag<std::string> explain{*this, "explain", "NAME", "", "say of the nodes, modules, values and parameters of this name (or pattern, as --place takes it) where and why they are: devices, kernels and others that could do it, passes, memory, who reads and writes them, what moves; as text or json"};
   Switch annotate{*this, "annotate", off, "with --format onnx: write the model itself, with its placement as a device configuration (ONNX IR 11), instead of the training graph"};
   Flag<std::string> check{*this, "check", "FILE", "", "verify a plan file, and make its kernels where its devices are here"};
   Switch autotune{*this, "autotune", off, "time kernels; needs the devices", {.scope = FlagScope::command}};
@@ -130,8 +134,19 @@ const PlanFormat* format_of(const std::string& name) {
 
 std::string format_name(const Invocation& call) { return call.json() ? "json" : call.arguments[plan_flags.format]; }
 
-void check_output(const Invocation& call) {
-  const std::string format = format_name(call), output = call.arguments[plan_flags.output];
+// Fails (usage) where --format names none of the forms of what is asked for.
+void check_format(const Invocation& call) {
+  const std::string format = format_name(call);
+  const bool diff = !call.arguments[plan_flags.diff].empty(), explain = !call.arguments[plan_flags.explain].empty();
+  if (diff && explain) fail(ExitCode::usage, plan_flags.diff.flag(), " and ", plan_flags.explain.flag(), " exclude each other");
+  if (diff && !find_diff_format(format)) fail(ExitCode::usage, "--format ", format, ": --diff gives text, json or html");
+  if (explain && format != "text" && format != "json") fail(ExitCode::usage, "--format ", format, ": --explain gives text or json");
+  if (!diff && !explain) format_of(format);
+}
+
+void check_files(const Invocation& call) {
+  const std::string format = format_name(call), output = call.arguments[plan_flags.output], other = call.arguments[plan_flags.diff];
+  if (!other.empty() && !is_plan_file(other)) read_plan(other);  // fails with the reason
   if (!output.empty())
     check_writable_file(output);
   else if (call.streams.out_terminal && (format == "plan" || format == "onnx"))
@@ -155,19 +170,42 @@ void tell_warnings(const Invocation& call, const Plan& plan) {
   for (const std::string& warning : plan.warnings) call.say("warning: " + warning);
 }
 
+// The plan in the form asked for, what --explain asks of it, or how that of --diff differs from it. Returns the exit code.
+int show(const Invocation& call, const Plan& plan, const std::string& name, const ExplainContext& context) {
+  const Arguments& a = call.arguments;
+  const std::string format = format_name(call);
+  if (const std::string pattern = a[plan_flags.explain]; !pattern.empty()) {
+    const std::vector<Explanation> list = explain(plan, pattern, context);
+    write_output(call, format == "json" ? json_of(list).dump() : text_of(list));
+    return 0;
+  }
+  if (const std::string file = a[plan_flags.diff]; !file.empty()) {
+    const Plan other = read_plan(file);
+    const PlanDiff diff = diff_of(plan, other);
+    write_output(call, find_diff_format(format)->write({name, plan}, {file, other}, diff));
+    return diff.equal ? 0 : 1;
+  }
+  write_output(call, format_of(format)->write(plan));
+  return 0;
+}
+
 // A plan that was made before, printed: nothing is planned, so options that decide plans mean nothing.
 int print_file(const Invocation& call, const std::string& path) {
-  const FlagRow* const wanted[] = {&plan_flags.format, &plan_flags.output, &common_flags.json, &common_flags.quiet, &common_flags.config};
+  const FlagRow* const wanted[] = {&plan_flags.format, &plan_flags.output,  &plan_flags.diff,    &plan_flags.explain,
+                                   &common_flags.json, &common_flags.quiet, &common_flags.config};
   for (const FlagRow* row : call.arguments.given())
     if (std::ranges::find(wanted, row) == std::end(wanted))
       fail(ExitCode::usage, row->flag(), ": ", path, " is a plan already, shown as it is; --format and --output say how and where");
-  const PlanFormat* const format = format_of(format_name(call));
-  if (!format) fail(ExitCode::usage, "--format onnx: ", path, " is a plan, and the training graph is that of a model: give the model");
-  check_output(call);
+  check_format(call);
+  if (format_name(call) == "onnx")
+    fail(ExitCode::usage, "--format onnx: ", path, " is a plan, and the graph is that of a model: give the model");
+  check_files(call);
   const Plan plan = read_plan(path);
   tell_warnings(call, plan);
-  write_output(call, format->write(plan));
-  return 0;
+  std::vector<DeviceSpec> devices;
+  for (const PlanDevice& d : plan.devices) devices.push_back({.id = d.device});
+  const BackendSet backends = call.arguments[plan_flags.explain].empty() ? BackendSet() : BackendSet::load(devices);
+  return show(call, plan, path, {.backends = backends.all()});
 }
 
 Purpose purpose_of(const Arguments& a) {
@@ -184,7 +222,7 @@ int run(const Invocation& asked_call) {
   const Invocation call{a, asked_call.streams, asked_call.environment};
   const Purpose purpose = purpose_of(a);
   const std::string format = format_name(call);
-  const PlanFormat* const chosen = format_of(format);
+  check_format(call);
   if (a[plan_flags.annotate] && (format != "onnx" || a[plan_flags.output].empty()))
     fail(ExitCode::usage, "--annotate needs --format onnx and --output FILE: it writes the model");
   std::optional<WhatIf> what_if;
@@ -192,7 +230,7 @@ int run(const Invocation& asked_call) {
     what_if = parse_what_if(text);
     check_chart(a[plan_flags.output]);
   }
-  check_output(call);
+  check_files(call);
 
   const std::vector<DeviceKind> kinds = kinds_with(a[plan_flags.cluster]);
   PlanJob job = plan_job(call, purpose, kinds);
@@ -201,6 +239,8 @@ int run(const Invocation& asked_call) {
   ModelOptions& options = job.run.options;
   options.plan.passes.verify = a[plan_flags.verify_passes];
   if (const std::string folder = a[plan_flags.dump_passes]; !folder.empty()) dump_passes(options.plan, folder);
+  PassNotes notes(a[plan_flags.explain]);
+  if (!a[plan_flags.explain].empty()) notes.listen(options.plan);
   backends.check(options.plan.devices, chooses_by_time(options.plan));
   for (const std::string& note : backends.notes(options.plan.devices)) call.say("note: " + note);
   if (a[plan_flags.annotate]) return annotate(call, model, options, backends);
@@ -208,15 +248,16 @@ int run(const Invocation& asked_call) {
     show_what_if(call, model.source(), options, *what_if, kinds, a[plan_flags.output]);
     return 0;
   }
-  if (!chosen) {
+  if (format == "onnx") {
     write_output(call, model.source().training_graph(options));
     return 0;
   }
   const Plan plan = recorded_plan(a, purpose, job);
   tell_warnings(call, plan);
   if (!options.buckets.empty()) call.say("note: " + text_of_buckets(model, options, backends.all()));
-  write_output(call, chosen->write(plan));
-  return 0;
+  ExplainContext context{.notes = &notes, .backends = backends.all(), .tuning = options.plan.tuning};
+  for (auto& [node, said] : model.source().file().node_notes()) context.modules[node] = said.modules;
+  return show(call, plan, a[model_file], context);
 }
 
 }  // namespace
@@ -226,7 +267,8 @@ Command plan_command() {
       .name = "plan",
       .help = "show how a model would be trained or run: steps, kernels, memory, communication",
       .positionals = {model_file},
-      .usage = "MODEL.onnx [options]\n       tandem plan FILE.plan [--format NAME] [--output FILE]\n       tandem plan --check FILE.plan",
+      .usage = "MODEL.onnx [options]\n       tandem plan FILE.plan [--format NAME] [--output FILE] [--diff OTHER.plan]\n"
+               "       tandem plan --check FILE.plan",
       .examples =
           "  tandem plan models/lenet.onnx --devices cpu:0-3 --batch-size 128\n"
           "  tandem plan models/resnet50.onnx --batch-size 8 --format summary\n"
@@ -235,6 +277,7 @@ Command plan_command() {
           "  tandem plan models/resnet50.onnx --devices h100 --batch-size 256 --precision bf16 --what-if devices=1..64\n"
           "  tandem plan models/resnet50.onnx --format plan --output resnet50.plan\n"
           "  tandem plan resnet50.plan --format html --output resnet50.html\n"
+          "  tandem plan resnet50.plan --diff other.plan\n"
           "  tandem plan --check resnet50.plan\n",
       .options = {&plan_flags, &data_flags, &loss_flags, &target_flags, &metric_flags, &optimizer_flags, &weight_flags, &tune_flags,
                   &adapter_flags, &device_flags, &placement_flags},

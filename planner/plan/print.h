@@ -1,5 +1,6 @@
 // What the ways to print a plan share.
 #pragma once
+#include <span>
 #include <string>
 
 #include "base/json.h"
@@ -22,5 +23,9 @@ std::string named_devices(const Plan& plan);
 // The plan's JSON, as docs/plan-json.md has it: whole, or without what pictures do not need: attributes, cuts and parameters.
 enum class PlanDetail { whole, pictures };
 Json json_value_of(const Plan& plan, PlanDetail detail);
+
+// A page with pictures of one plan, or of two side by side below what differs (print_diff.cpp's JSON). `summary`: for browsers without
+// scripts, and for plans of too many steps.
+std::string page_of(const std::string& title, const std::string& summary, std::span<const Plan* const> plans, const std::string& diff = "");
 
 }  // namespace tandem

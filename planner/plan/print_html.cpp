@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "base/units.h"
+#include "planner/plan/page/page_differences.h"
 #include "planner/plan/page/page_headline.h"
 #include "planner/plan/page/page_main.h"
 #include "planner/plan/page/page_memory.h"
@@ -49,29 +50,40 @@ std::size_t steps_of(const Plan& plan) {
 
 }  // namespace
 
-std::string html_of(const Plan& plan) {
-  const std::string_view kind = plan.mode == PlanMode::training ? "Training" : "Inference";
-  const std::string title = escaped(concat(kind, " plan of ", shorten(plan.model.empty() ? "a model" : plan.model, name_width)));
-  const std::string summary = escaped(text_of_plan(plan, false));
+std::string page_of(const std::string& title, const std::string& summary, std::span<const Plan* const> plans, const std::string& diff) {
+  const std::string head = escaped(title), text = escaped(summary);
   std::string out = concat(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src "
       "'unsafe-inline'\">\n"
       "<title>",
-      title, "</title>\n<style>", page_style, "</style></head>\n<body>\n<header><h1>", title, "</h1></header>\n");
-  if (const std::size_t steps = steps_of(plan); steps > most_steps)
-    return concat(out, "<main><p>This plan has ", text_of_integer(static_cast<std::int64_t>(steps)), " steps. A page shows at most ",
-                  text_of_integer(static_cast<std::int64_t>(most_steps)), "; the plan's JSON has them all.</p>\n<pre tabindex=\"0\">",
-                  summary, "</pre></main></body></html>\n");
-  out += concat("<main id=\"page\"></main>\n<noscript><p>Pictures need JavaScript. This is the plan's summary.</p><pre>", summary,
-                "</pre></noscript>\n<script type=\"application/json\" id=\"plan\">");
-  out += for_script(json_value_of(plan, PlanDetail::pictures).dump());
-  out += "</script>\n<script>(() => {\n\"use strict\";\n";
-  for (const char* const script :
-       {page_model, page_view, page_picture, page_headline, page_placement, page_timeline, page_memory, page_tables, page_main})
+      head, "</title>\n<style>", page_style, "</style></head>\n<body>\n<header><h1>", head, "</h1></header>\n");
+  std::size_t steps = 0;
+  for (const Plan* plan : plans) steps += steps_of(*plan);
+  if (steps > most_steps)
+    return concat(out, "<main><p>", plans.size() == 1 ? "This plan has " : "These plans have ",
+                  text_of_integer(static_cast<std::int64_t>(steps)), " steps. A page shows at most ", text_of_integer(static_cast<std::int64_t>(most_steps)),
+                  "; the plan's JSON has them all.</p>\n<pre tabindex=\"0\">", text, "</pre></main></body></html>\n");
+  out += concat("<main id=\"page\"></main>\n<noscript><p>Pictures need JavaScript. This is the plan's summary.</p><pre>", text,
+                "</pre></noscript>\n");
+  const auto data = [&](std::string_view id, const std::string& json) {
+    out += concat("<script type=\"application/json\" id=\"", id, "\">", for_script(json), "</script>\n");
+  };
+  for (std::size_t p = 0; p < plans.size(); ++p) data(p == 0 ? "plan" : "other", json_value_of(*plans[p], PlanDetail::pictures).dump());
+  if (!diff.empty()) data("diff", diff);
+  out += "<script>(() => {\n\"use strict\";\n";
+  for (const char* const script : {page_model, page_view, page_picture, page_headline, page_placement, page_timeline, page_memory,
+                                   page_tables, page_differences, page_main})
     out += script;
   return out + "})();</script>\n</body></html>\n";
+}
+
+std::string html_of(const Plan& plan) {
+  const std::string_view kind = plan.mode == PlanMode::training ? "Training" : "Inference";
+  const Plan* const plans[] = {&plan};
+  const std::string title = concat(kind, " plan of ", shorten(plan.model.empty() ? "a model" : plan.model, name_width));
+  return page_of(title, text_of_plan(plan, false), plans);
 }
 
 }  // namespace tandem

@@ -63,6 +63,25 @@ def make(tandem, folder, name):
     return page
 
 
+def check_diff(tab, folder):
+    """Two plans side by side, below what differs."""
+    plan, page = folder / "other.plan", folder / "diff.html"
+    line = [os.environ["TANDEM"], "plan", str(ROOT / "models/lenet.onnx"), "--batch-size", "32", "--quiet"]
+    done = subprocess.run([*line, "--devices", "cpu:0-1", "--format", "plan", "--output", str(plan)], capture_output=True, text=True)
+    want(done.returncode == 0, f"diff: {done.stderr.strip()[-600:]}")
+    done = subprocess.run([*line, "--devices", "cpu:0", "--diff", str(plan), "--format", "html", "--output", str(page)], capture_output=True, text=True)
+    want(done.returncode == 1, f"diff: exit code {done.returncode}, expected 1: {done.stderr.strip()[-600:]}")
+    for width, height in ((1600, 1000), (390, 844)):
+        tab.show(width, height)
+        problems, requests, ready, _ = tab.open(page)
+        print(f"diff, {width} px: ready after {ready} ms, {page.stat().st_size} bytes")
+        want(not problems and not requests, f"diff, {width} px: {problems[:3]} {requests[:3]}")
+        wide = tab.evaluate("document.documentElement.scrollWidth")
+        want(wide <= width, f"diff: the page is {wide} px wide, expected {width}")
+    check_roles(tab, "diff", [("heading", "What differs"), ("heading", "other.plan"), ("table", "Devices"), ("table", "Steps of"), ("table", "Plan")])
+    want(tab.evaluate("document.querySelectorAll('.pair canvas').length") == 4, "diff: not two timelines and two pictures of memory")
+
+
 def check_roles(tab, name, wanted):
     roles = tab.roles()
     for role, text in wanted:
@@ -146,6 +165,8 @@ def main():
             print(f"{name}: planned in {time.monotonic() - begin:.1f} s")
             if page:
                 check(tab, page, name, arguments.pictures)
+        if not arguments.pages:
+            check_diff(tab, folder)
     return 1 if failures else 0
 
 

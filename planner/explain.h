@@ -1,0 +1,57 @@
+// Why a node, value or parameter of a model is where a plan has it.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "kernels/backends.h"
+#include "planner/lower/tuner.h"
+#include "planner/options.h"
+
+namespace tandem {
+
+// What the planner's passes made of the model's nodes that a pattern names.
+class PassNotes {
+ public:
+  explicit PassNotes(std::string pattern) : pattern_(std::move(pattern)) {}
+  // Notes what passes of `options` do; must outlive the planning.
+  void listen(CompileOptions& options);
+
+  struct Became {
+    std::string pass, why;
+    std::set<std::string> operators;  // that come from the node behind that pass: "Conv (with bn1, relu1)"; none: it is gone
+  };
+  const std::map<std::string, std::vector<Became>>& nodes() const { return nodes_; }  // by name: what changed, in order
+  const std::set<std::string>& names() const { return names_; }                       // of all nodes of the model
+
+ private:
+  void note(const PassResult& result);
+  std::string pattern_;
+  std::set<std::string> names_;
+  std::map<std::string, std::vector<Became>> nodes_;
+};
+
+struct ExplainContext {
+  const PassNotes* notes = nullptr;   // of the plan's making; null: the plan was read
+  Backends backends{};                // of whose kernels the alternatives are told
+  TuningOptions tuning{};             // by which kernels were timed
+  std::map<std::string, std::vector<std::string>, std::less<>> modules{};  // of nodes, as CompileOptions has them
+};
+
+struct Explanation {
+  struct Fact {
+    std::string what, text;
+  };
+  std::string kind, name;  // "node", "value", "parameter"
+  std::vector<Fact> facts;
+};
+// Of all that `pattern` names: a name, or a pattern with *, ? and [..], of a node, a module, a value or a parameter. Fails (usage) where it
+// names nothing, with the nearest name.
+std::vector<Explanation> explain(const Plan& plan, const std::string& pattern, const ExplainContext& context);
+
+std::string text_of(const std::vector<Explanation>& explanations);  // lines of at most 100 columns
+Json json_of(const std::vector<Explanation>& explanations);
+
+}  // namespace tandem
