@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/mpi_ranks.h"
 #include "cli/planned_options.h"
+#include "cli/profile.h"
 #include "cli/progress.h"
 #include "cli/rank_flags.h"
 #include "cli/ranks.h"
@@ -141,6 +142,15 @@ History fit(const Invocation& call, Model& model, Prepared& job, Interrupt& inte
     if (call.json()) call.print(epoch_event(r));
     progress.epoch(r);
   };
+  if (const std::string file = call.arguments[record_flags.profile]; !file.empty())
+    job.fit.callbacks.on_profile = [&call, &progress, file](const Plan& plan, const std::vector<Timeline>& measured) {
+      progress.clear();
+      try {
+        report_profile(call, file, plan, measured);
+      } catch (const Error& e) {
+        call.warn(concat("no profile is kept: ", e.what()));
+      }
+    };
   job.fit.callbacks.on_validation = [&](std::int64_t done, std::int64_t all) { progress.validation(done, all); };
   const std::string answer = answer_to_signal(
       call, concat("stopping after this step or batch of validation: ",

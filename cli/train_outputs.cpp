@@ -30,7 +30,7 @@ void check_run_folder(const std::filesystem::path& folder) {
 RunLock check_outputs(const Invocation& call, World* world, bool dry) {
   const Arguments& a = call.arguments;
   const World::Busy busy(world);
-  for (const std::string& file : {a[output_flags.output], a[output_flags.also_training_graph]})
+  for (const std::string& file : {a[output_flags.output], a[output_flags.also_training_graph], a[record_flags.profile]})
     if (!file.empty()) (dry ? check_could_write_file : check_writable_file)(file);
   const std::filesystem::path run = a[record_flags.run_dir];
   if (run.empty()) {

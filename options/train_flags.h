@@ -47,6 +47,7 @@ struct RecordFlags : FlagGroup {
   Flag<std::int64_t> checkpoint_steps{*this, "checkpoint-steps", "N", "0", "the older name of --checkpoint-every N"};
   Flag<std::int64_t> keep_checkpoints{*this, "keep-checkpoints", "N", "0", "keep the N latest checkpoints, as step-N.checkpoint, beside the last, the one before and the best"};
   Switch check_nan{*this, "check-nan", off, "look at all weights after every step, and find the first step and node that made what is no number"};
+  Flag<std::string> profile{*this, "profile", "FILE", "", "write when each part of the third step was done there, as a trace for Perfetto or chrome://tracing, beneath what was planned, and tell the slowest kernels", {.scope = FlagScope::call}};
   Switch tensorboard{*this, "tensorboard", off, "write TensorBoard's event files into the run folder"};
   Switch histograms{*this, "histograms", off, "with histograms of all weights after every epoch"};
 };

@@ -175,6 +175,10 @@ void Program::for_each(List& list, const Execute& call) const {
   }
 }
 
+void Program::each(const std::vector<Instruction>& list, const std::function<void(const Instruction&)>& call) const {
+  for_each(list, call);
+}
+
 // A kernel is loaded where it is first launched, for which a driver may wait until the device has nothing to do, or hold up other
 // threads: never, while a sum waits for another device of this process. So in a first step each sum is alone.
 void Program::queue(const HostBuffers& host, const Slot& slot) const {

@@ -55,6 +55,10 @@ class Program {
   // runs `repeats` times in a row, and the median counts.
   void run_timed(const HostBuffers& host, std::span<double> seconds, int repeats = 1);
 
+  // Runs the step and notes when each of the expanded plan's steps began and ended, in seconds of the steady clock; where a step does
+  // nothing both stay as they are. On a device that runs ahead with a wait after each.
+  void run_traced(const HostBuffers& host, std::span<double> begins, std::span<double> ends);
+
   bool runs_ahead() const { return ahead_ && !capturing_; }
   bool will_run_ahead() const { return ahead_; }
   // After a first step, and with none under way: whether the step can be captured as a graph that later steps replay, and is not
@@ -98,6 +102,7 @@ class Program {
   // Calls call(instruction) for all of a list in order; what it throws gets the step's name.
   template <class List, class Execute>
   void for_each(List& list, const Execute& call) const;
+  void each(const std::vector<Instruction>& list, const std::function<void(const Instruction&)>& call) const;  // the same for other files
   Slot& slot_of(std::size_t step) { return slots_[step % slots_.size()]; }
   void put_inputs(std::span<const std::byte* const> inputs, const Slot& slot) const;
   void get_outputs(std::span<std::byte* const> outputs, const Slot& slot) const;

@@ -9,6 +9,7 @@
 #include "runtime/exchange_specs.h"
 #include "runtime/parameter_parts.h"
 #include "runtime/session_state.h"
+#include "runtime/step_trace.h"
 
 namespace tandem {
 namespace {
@@ -264,6 +265,22 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
   });
   if (state_->world) state_->between_ranks[index]->run(outputs);
   return seconds;
+}
+
+std::vector<Timeline> Session::run_traced(std::size_t index, std::span<const std::byte* const> inputs,
+                                          std::span<std::byte* const> outputs, const StepState& step) {
+  State& s = *state_;
+  s.check_idle();
+  const Plan flat = written_out(plan(index));
+  StepTrace trace(flat);
+  trace.begin(s.world);
+  run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
+    const std::size_t own = at(s.range.first) + device;
+    program.run_traced(host, trace.line(own).begins, trace.line(own).ends);
+    trace.set(own);
+  });
+  if (s.world) s.between_ranks[index]->run(outputs);
+  return trace.take(s.world);
 }
 
 template <class Job>

@@ -15,6 +15,8 @@
 
 namespace tandem {
 
+struct Timeline;  // planner/plan/timeline.h
+
 struct NamedTensor {
   std::string name;
   Tensor tensor;
@@ -116,6 +118,11 @@ class Session {
   // exchange.
   std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,
                                              std::span<std::byte* const> outputs, const StepState& state, int repeats = 1);
+
+  // run() that notes when each step began and ended, on the devices of all ranks: by device, of the written out plan's steps (expanded),
+  // in seconds since the step's begin. On devices that work by themselves (GPUs) with a wait after each step, so that none overlap.
+  std::vector<Timeline> run_traced(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                                   const StepState& state);
 
   // Memory of the host that devices copy from fast (pinned, for GPUs), to prepare inputs in. The same number gives the same
   // memory again where that is large enough; it lives as long as the session.

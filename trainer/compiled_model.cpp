@@ -11,6 +11,7 @@
 #include "planner/micro_batches.h"
 #include "planner/plan/plan_file.h"
 #include "planner/update/optimizer.h"
+#include "planner/plan/timeline.h"
 #include "trainer/loss_measures.h"
 #include "trainer/share.h"
 
@@ -122,6 +123,11 @@ void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, do
 void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
   const Ahead next = put_inputs(plan, inputs, ahead);
   session->run(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next);
+}
+
+std::vector<Timeline> CompiledModel::run_traced(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state) {
+  put_inputs(plan, inputs, {});
+  return session->run_traced(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state));
 }
 
 void CompiledModel::begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {

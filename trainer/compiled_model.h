@@ -97,6 +97,8 @@ struct CompiledModel {
   // The same in two parts, where the session runs ahead; else begin() does it all.
   void begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead);
   void finish();
+  // A step with a note of when each part of it was done, by device of all ranks (Session::run_traced). None may be under way.
+  std::vector<Timeline> run_traced(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state);
   StepState step_state(double rate) const;
   StepReport report(std::size_t plan, double rate) const;  // of the training step just run
   // What each mean of a batch is divided by: of the losses, then that of distillation. `inputs` are those of the targets.

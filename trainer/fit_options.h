@@ -15,6 +15,9 @@
 
 namespace tandem {
 
+struct Plan;
+struct Timeline;
+
 // Called from the thread that called fit.
 struct Callbacks {
   std::function<void()>
@@ -23,6 +26,9 @@ struct Callbacks {
   std::function<void(const EpochReport&)> on_epoch;
   std::function<void(std::int64_t done, std::int64_t all)> on_validation;  // samples, after every batch of a validation
   std::function<void(const std::string&)> on_warning;  // what went wrong though the run goes on, such as a file that cannot be written
+  // The plan of the run's third step, or its last where there are fewer, and when each part of that step was done, by device of all
+  // ranks (Session::run_traced). Called on rank 0; that step is slower than others on GPUs. Empty on all ranks: no step is looked at so.
+  std::function<void(const Plan&, const std::vector<Timeline>&)> on_profile;
   // Asked before the first step, after every step and between the kernels of a validation, by several threads: true, of any
   // rank, ends the run, which can be resumed. The metrics of a validation that was broken off stay empty until then. A step that was
   // begun by then (FitOptions::run_ahead) ends first.

@@ -40,6 +40,7 @@ History Fit::run_to_its_end() {
     started_ = at_.step;
     if (const std::string moved = steps_.moved_end(at_.steps, at_.step, at_.plateau); !moved.empty()) warn(moved);
   }
+  profiled_ = s_.any(static_cast<bool>(o_.callbacks.on_profile));
   at_.steps = std::min(steps_.total(), std::int64_t{1} << 53);
   if (at_.step == 0) s_.start_averages();
   s_.last.options = Json::Object{

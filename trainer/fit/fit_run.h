@@ -73,6 +73,9 @@ class Fit {
   double rate_of(std::int64_t step) const;  // from 0
   Begun begin(Loader& loader, std::int64_t step, bool counts);
   bool goes_on(const Begun& now, bool due) const;
+  // Whether a step (from 0) is the one that is profiled: the third, behind those that meet cold memory.
+  bool profiles(std::int64_t step) const { return profiled_ && step == std::min(started_ + 2, steps_.total() - 1); }
+  void profile(std::size_t plan, const LoadedBatch& batch, const StepState& state);
   bool checkpoint_due(const Begun& now);
   void settle() noexcept;
   void count(const StepReport& report, bool first);
@@ -132,6 +135,7 @@ class Fit {
   Clock::duration trained_{};  // time of all steps so far
   Clock::time_point kept_at_ = Clock::now();  // the last checkpoint
   bool told_of_capture_ = false;
+  bool profiled_ = false;  // some rank asks for it
   bool begun_ = false, stopped_ = false, stopped_early_ = false, in_step_ = false;
   std::optional<Begun> ahead_;  // begun while the one before computes
   bool announced_ = false;      // the next batch, to the step begun last

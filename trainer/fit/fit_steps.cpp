@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/plan/timeline.h"
+
 namespace tandem {
 
 LoaderOptions Fit::batches_from_here() const {
@@ -113,6 +115,11 @@ Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
   if (counts) waited_seconds_ += seconds(Clock::now() - asked);
   const std::size_t plan = plan_of(*batch);
   const Begun begun{plan, rate, steps_.state(*batch, step, rate, at_.averaged), steps_.weights(plan, *batch), batch->epoch, batch->index};
+  if (profiles(step)) {
+    announced_ = false;
+    profile(plan, *batch, begun.state);
+    return begun;
+  }
   const LoadedBatch* const next = step + 1 < steps_.total() ? loader.peek() : nullptr;
   BatchAhead ahead{.announced = std::exchange(announced_, next != nullptr)};
   if (next) {
@@ -123,11 +130,16 @@ Fit::Begun Fit::begin(Loader& loader, std::int64_t step, bool counts) {
   return begun;
 }
 
+void Fit::profile(std::size_t plan, const LoadedBatch& batch, const StepState& state) {
+  const std::vector<Timeline> lines = s_.run_traced(plan, batch.inputs, state);
+  if (s_.first() && o_.callbacks.on_profile) o_.callbacks.on_profile(s_.running().plan(plan), lines);
+}
+
 // Whether the batch that follows may be begun before this one's results are there: nobody looks at the model in between.
 bool Fit::goes_on(const Begun& now, bool due) const {
   if (!o_.run_ahead || stop_asked_ || s_.under_way == 0) return false;
   const std::int64_t done = at_.step + 1;
-  return done < steps_.total() && now.index + 1 < order_.batches() && !due && !o_.check_nan &&
+  return done < steps_.total() && !profiles(done) && now.index + 1 < order_.batches() && !due && !o_.check_nan &&
          (o_.check_replicas == 0 || done % o_.check_replicas != 0);
 }
 
