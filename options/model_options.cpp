@@ -105,10 +105,15 @@ void read_batch(const OptionValues& a, bool trains, CompileOptions& plan) {
   plan.batch *= batches;
 }
 
+SliceBy slices_of(const OptionValues& a) {
+  const std::string weights = a[device_flags.slice_weights];
+  return weights == "auto" ? SliceBy::time : weights == "memory" ? SliceBy::memory : SliceBy::given;
+}
+
 ModelOptions model_options(const OptionValues& a, bool trains, int ranks) {
   ModelOptions o;
   o.plan.precision = a[device_flags.precision];
-  o.plan.devices = parse_devices(a[device_flags.devices], a[device_flags.slice_weights]);
+  o.plan.devices = parse_devices(a[device_flags.devices], slices_of(a) == SliceBy::given ? a[device_flags.slice_weights] : std::string());
   o.plan.parallel = a[device_flags.parallel];
   read_batch(a, trains, o.plan);
   o.plan.parallel.schedule = a[device_flags.schedule];
@@ -179,6 +184,7 @@ RunOptions run_options(const OptionValues& a, Purpose purpose, int ranks) {
   o.model.replan = a[plan_file_flags.replan];
   read_image_options(a, o.fit.preprocess);
   o.fit.metrics = metrics_of(a);
+  o.slices = slices_of(a);
   o.data = a[data_flags.data];
   o.split = a[split_flags.split];
   o.configuration = a[device_flags.configuration];

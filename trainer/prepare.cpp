@@ -183,6 +183,7 @@ Prepared Preparation::take() {
   if (needs_data && !has_data()) fail(ExitCode::usage, option("data"), " is missing: a run needs some");
   take_steps(of_file);
   if (has_data()) take_steps(of_data);
+  note(choose_slices(source_, o_, asked_.slices, backends_));
   prepared_.options = std::move(o_);
   prepared_.fit = std::move(asked_.fit);
   return std::move(prepared_);

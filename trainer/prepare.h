@@ -17,6 +17,7 @@
 
 #include "data/dataset.h"
 #include "trainer/model.h"
+#include "trainer/slice_choice.h"
 
 namespace tandem {
 
@@ -32,6 +33,7 @@ struct RunOptions {
   std::string split;            // evaluate, predict: train, validation or test; empty: the first of test, validation, train that there is
   double validation_split = 0;  // train: share of the training part that is held out by model.seed, and measured after each epoch
   std::string class_weights;    // Model::class_weights reads it
+  SliceBy slices = SliceBy::given;  // of model.plan.devices
   std::string configuration;    // which of the file's device configurations; empty: that which fits; none: the file places nothing
   // Fields that keep their values although these are the defaults, by the names that messages have ("loss", "normalize", "optimizer").
   // Fields with other values keep them anyway; those that are left are taken from the file or the data.

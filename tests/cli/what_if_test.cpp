@@ -48,6 +48,34 @@ TEST_F(Described, EveryModelHasAPlanForEveryDevice) {
     }
 }
 
+std::vector<double> slices(const Json& plan) {
+  std::vector<double> sizes;
+  for (const Json& d : plan.at("devices").array()) sizes.push_back(d.at("slice_size").number());
+  return sizes;
+}
+
+TEST_F(Described, UnlikeDevicesShareABatchByTimeOrMemory) {
+  const std::string line = "plan MODELS/resnet18.onnx --devices titan-x:0,titan-black:0 --batch-size 90 --format json";
+  const Json equal = json(line), fast = json(line + " --slice-weights auto"), full = json(line + " --slice-weights memory");
+  EXPECT_EQ(slices(equal), (std::vector<double>{45, 45}));
+  EXPECT_GT(slices(fast)[0], 45);
+  EXPECT_EQ(slices(fast)[0] + slices(fast)[1], 90);
+  EXPECT_LT(seconds(fast), seconds(equal));
+  double memory[2];
+  for (const std::size_t p : {0, 1}) memory[p] = full.at("programs").array().at(p).at("model").at("memory").number();
+  EXPECT_NEAR(slices(full)[0], 90 * memory[0] / (memory[0] + memory[1]), 2);
+  const Outcome split = run(line + " --parallel tensor=2 --slice-weights auto");
+  EXPECT_EQ(split.code, 2);
+  EXPECT_NE(split.err.find("--slice-weights auto: it is for replicas"), std::string::npos) << split.err;
+}
+
+TEST_F(Described, ADeviceThatOnlyDelaysIsNamed) {
+  const Outcome o = run("plan MODELS/lenet.onnx --devices h100:0,titan-black:0 --batch-size 8 --slice-weights auto --format summary");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.err.find("note: --slice-weights auto is "), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("titan-black:0 only delays: the estimated step is "), std::string::npos) << o.err;
+}
+
 TEST_F(Described, APlanFileIsWrittenAndChecked) {
   ASSERT_EQ(run("plan MODELS/lenet.onnx --devices a100-40:0-1 --format plan --output TMP/l.plan").code, 0);
   const Outcome o = run("plan --check TMP/l.plan");
