@@ -10,8 +10,8 @@ namespace tandem {
 // Bytes.
 struct ProcessMemory {
   std::int64_t arenas = 0;   // of the devices whose memory is the host's
-  std::int64_t batches = 0;  // that are read ahead, and what a step gives
-  std::int64_t copy = 0;     // of parameters and states, from which a checkpoint is written
+  std::int64_t batches = 0;  // that are read ahead, of training as many again to be measured on, and what a step gives
+  std::int64_t copy = 0;     // of parameters and states, from which a checkpoint is written, or of one that is on its way to a file
   std::int64_t program = 0;  // plan, kernels, threads
   std::int64_t total() const { return arenas + batches + copy + program; }
 };

@@ -46,6 +46,24 @@ std::map<std::string, std::vector<double>> drawn(const Graph& g, std::string_vie
   return values;
 }
 
+// Values are drawn when they are asked for: again, in pieces, in any order they are the same.
+TEST(InitialValues, AreTheSameInPieces) {
+  const Graph g = sample_graph();
+  for (const char* how : {"he-normal", "glorot-uniform"})
+    for (const NamedTensor& v : initialize(g, how, 1).values) {
+      SCOPED_TRACE(v.name);
+      EXPECT_FALSE(v.tensor.in_memory());
+      const std::vector<double> all = v.tensor.to_doubles();
+      v.tensor.release();
+      const std::int64_t half = v.tensor.elements() / 2;
+      std::vector<float> last(static_cast<std::size_t>(v.tensor.elements() - half)), first(static_cast<std::size_t>(half));
+      v.tensor.read(std::as_writable_bytes(std::span(last)), half * 4);
+      v.tensor.read(std::as_writable_bytes(std::span(first)), 0);
+      first.insert(first.end(), last.begin(), last.end());
+      EXPECT_EQ(std::vector<double>(first.begin(), first.end()), all);
+    }
+}
+
 struct FanRow {
   const char* name;
   double fan_in, fan_out;
