@@ -11,4 +11,11 @@ std::filesystem::path cache_folder() {
   return {};
 }
 
+std::string kernel_times_file(bool to_write) {
+  const std::filesystem::path folder = cache_folder();
+  std::error_code error;
+  if (folder.empty() || (to_write && (std::filesystem::create_directories(folder, error), error))) return "";
+  return folder / "kernels.cache";
+}
+
 }  // namespace tandem

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+#include "cli/backends.h"
+#include "cli/calibrate_device.h"
 #include "cli/command.h"
+#include "cli/describe_device.h"
 #include "cli/table.h"
 #include "data/data_file.h"
 #include "data/image.h"
@@ -106,6 +110,8 @@ struct Listing {
 };
 
 struct DevicesFlags : FlagGroup {
+  Flag<std::string> describe{*this, "describe", "FILE", "", "measure this machine's CPU and write its description there, as plan's --cluster takes it: some seconds", {.scope = FlagScope::place}};
+  Switch calibrate{*this, "calibrate", off, "time some kernels of this machine's CPU once; plans without --autotune then go by these rates", {.scope = FlagScope::place}};
   Switch known{*this, "known", off, "list the devices that plans can be made for without them; with --json as plan's --cluster takes it"};
 };
 constexpr DevicesFlags devices_flags;
@@ -135,9 +141,23 @@ int show_known(const Invocation& call) {
   return 0;
 }
 
+int describe(const Invocation& call, const BackendSet& backends, const std::string& file) {
+  check_writable_file(file);
+  const auto [kind, disturbed] = describe_cpu(find_backend(backends.all(), "cpu"));
+  write_atomically(file, Json(Json::Object{{"devices", Json::Array{to_json(kind)}}}).dump() + "\n");
+  call.say(
+      concat("'", file, "' describes ", kind.product, " as ", kind.name, ": tandem plan MODEL --cluster ", file, " --devices ", kind.name));
+  if (disturbed > 0)
+    call.warn(concat("other programs disturbed ", disturbed,
+                     " of the times: kernels reach more than it says; make it again on a quiet machine"));
+  return 0;
+}
+
 int run(const Invocation& call) {
   if (call.arguments[devices_flags.known]) return show_known(call);
   const BackendSet backends = BackendSet::load();
+  if (const std::string file = call.arguments[devices_flags.describe]; !file.empty()) return describe(call, backends, file);
+  if (call.arguments[devices_flags.calibrate]) return calibrate(call, find_backend(backends.all(), "cpu"));
   Listing listing;
   for (const Backend* backend : backends.all()) {
     if (const std::string reason = backend->unusable(); !reason.empty())
@@ -163,7 +183,8 @@ Command devices_command() {
       .name = "devices",
       .help = "list the devices of this machine, what they can do, and why some cannot be used",
       .usage = "[options]",
-      .examples = "  tandem devices\n  tandem devices --json\n  tandem devices --known\n",
+      .examples = "  tandem devices\n  tandem devices --json\n  tandem devices --known\n  tandem devices --describe mine.json\n"
+                  "  tandem devices --calibrate\n",
       .options = {&devices_flags},
       .run = run,
   };

@@ -23,17 +23,11 @@
 namespace tandem {
 namespace {
 
-// A path for the measured kernel times, or empty where none can be kept.
+// A path for the measured kernel times, or empty where none can be kept. Without autotune a calibration is read from it.
 std::string tuning_cache(const OptionValues& a) {
-  if (!a[timing_flags.autotune]) return "";
-  if (const std::string asked = a[device_flags.tuning_cache]; !asked.empty()) {
-    check_writable_file(asked);
-    return asked;
-  }
-  const std::filesystem::path folder = cache_folder();
-  std::error_code error;
-  if (folder.empty() || (std::filesystem::create_directories(folder, error), error)) return "";
-  return folder / "kernels.cache";
+  const std::string asked = a[device_flags.tuning_cache];
+  if (!asked.empty() && a[timing_flags.autotune]) check_writable_file(asked);
+  return asked.empty() ? kernel_times_file(a[timing_flags.autotune]) : asked;
 }
 
 }  // namespace

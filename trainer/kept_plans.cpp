@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "planner/lower/calibration.h"
 #include "planner/plan/plan_file.h"
 
 namespace tandem {
@@ -34,7 +35,11 @@ KeptPlans::KeptPlans(std::filesystem::path folder, bool resume) : folder_(std::m
 
 Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options, Backends backends, const Plan* parameters_of,
                         const Plan* given) {
-  if (folder_.empty()) return given ? *given : tandem::compile(source, options, backends, parameters_of);
+  if (folder_.empty()) {
+    Plan plan = given ? *given : tandem::compile(source, options, backends, parameters_of);
+    if (!given && !chooses_by_time(options)) use_calibrations(plan, backends, options.tuning.cache);
+    return plan;
+  }
   CompileOptions untimed = options;
   untimed.tuning.autotune = false;
   Plan plan = tandem::compile(source, untimed, backends, parameters_of);
@@ -60,6 +65,7 @@ Plan KeptPlans::compile(const GraphSource& source, const CompileOptions& options
     timed.passes.on_placement = {};  // it was told
     plan = tandem::compile(source, timed, backends, parameters_of);
   }
+  if (!given && !chooses_by_time(options)) use_calibrations(plan, backends, options.tuning.cache);
   plan.made_from = fingerprint_of(plan, request);
   try {
     make_writable_folder(folder_);

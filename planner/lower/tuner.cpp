@@ -178,12 +178,12 @@ std::vector<std::size_t> Tuner::promising(const std::vector<KernelDescription>& 
 Cost Tuner::cost(const KernelRequest& request, const KernelDescription& d, double flops, const DeviceModel& device) {
   if (!measure_) return estimated(d, flops, device);
   const std::string key = key_of(request, d, backend_.version());
-  used_.insert(key);
   const auto it = timed_.find(key);
   if (it == timed_.end() || due(it->second)) {
     if (before_each_) before_each_();
     time(key, request, d);
   }
+  used_.insert(key);
   return {device.sharing * timed_.at(key).timing.seconds, true};
 }
 

@@ -1,6 +1,7 @@
 // Plans and estimates for devices that are not here.
 #include <cstdlib>
 
+#include "base/file.h"
 #include "tests/cli/run_tandem.h"
 #include "tests/trainer/temporary_folder.h"
 
@@ -74,6 +75,35 @@ TEST_F(Described, ADeviceThatOnlyDelaysIsNamed) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_NE(o.err.find("note: --slice-weights auto is "), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("titan-black:0 only delays: the estimated step is "), std::string::npos) << o.err;
+}
+
+TEST_F(Described, ThisMachineIsDescribedForPlans) {
+  const Outcome described = run("devices --describe TMP/mine.json");
+  ASSERT_EQ(described.code, 0) << described.err;
+  const Json kind = Json::parse(read_file(folder_ / "mine.json")).at("devices").array().at(0);
+  EXPECT_EQ(kind.at("name").text(), "this-machine");
+  EXPECT_GT(kind.at("tflops").at("fp32").number(), 0);
+  for (const char* share : {"products", "convolutions", "fp32", "memory"}) {
+    EXPECT_GT(kind.at("achieved").at(share).number(), 0.01) << share;
+    EXPECT_LE(kind.at("achieved").at(share).number(), 1) << share;
+  }
+  EXPECT_EQ(run("plan MODELS/lenet.onnx --cluster TMP/mine.json --devices this-machine:0-1 --batch-size 8 --format summary").code, 0);
+}
+
+// On a busy machine times are disturbed, and are not used.
+TEST_F(Described, ACalibrationIsKeptForPlans) {
+  const char* const before = std::getenv("TANDEM_CACHE");
+  const std::string kept = before ? before : "";
+  setenv("TANDEM_CACHE", folder_.text().c_str(), 1);
+  const Json calibration = json("devices --calibrate --json");
+  const double spread = calibration.at("spread").number();
+  EXPECT_EQ(calibration.at("kernels").array().size(), 14u);
+  for (const char* line : {"plan MODELS/lenet.onnx --batch-size 8 --json", "plan MODELS/lenet.onnx --batch-size 8 --devices cpu:0-1 --json"}) {
+    const std::string name = json(line).at("programs").array().at(0).at("model").at("name").text();
+    const bool all_cores = std::string(line).find("0-1") == std::string::npos;
+    EXPECT_EQ(name.find("calibrated +-") != std::string::npos, all_cores && spread > 0) << name;
+  }
+  before ? setenv("TANDEM_CACHE", kept.c_str(), 1) : unsetenv("TANDEM_CACHE");
 }
 
 TEST_F(Described, APlanFileIsWrittenAndChecked) {

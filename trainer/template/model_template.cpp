@@ -2,6 +2,7 @@
 
 #include "base/option.h"
 #include "planner/check_options.h"
+#include "planner/lower/calibration.h"
 #include "trainer/template/forms.h"
 #include "trainer/template/given_plan.h"
 #include "trainer/template/graph_file.h"
@@ -39,6 +40,7 @@ Plan ModelTemplate::make_plan(const ModelOptions& asked, Backends backends) cons
   std::string why;
   if ((given = fitting(std::move(given), *this, o, key, losses, backends, why))) return std::move(*given);
   Plan plan = tandem::compile(graphs(o, key, losses), plan_options(o), backends);
+  if (!chooses_by_time(o.plan)) use_calibrations(plan, backends, o.plan.tuning.cache);
   if (!why.empty()) plan.warnings.push_back(why);
   if (!o.record.empty()) plan.record = record_of(*this, o, key, losses, backends);
   return plan;
