@@ -131,6 +131,7 @@ History fit(const Invocation& call, Model& model, Prepared& job, Interrupt& inte
                     call.arguments.given(metric_flags.metrics) ? call.arguments[metric_flags.metrics] : std::vector<std::string>{});
   const std::string folder = job.fit.run_dir.string(), grace = call.arguments.text(train_flags.grace);
   StepWatch watch(call, interrupt, folder, call.arguments[train_flags.grace]);
+  job.fit.report_seconds = 0.2;
   job.fit.callbacks.on_begin = [&] { watch.begin(); };
   job.fit.callbacks.on_step = [&](const StepReport& r) {
     watch.end();

@@ -196,6 +196,7 @@ class Chain::Streams {
 
 void Chain::run(const Call& call, std::size_t element, std::byte* memory, const Fold& fold) {
   control_.enter_call();
+  control_.send_messages((lower_.open() ? 1 : 0) + (upper_.open() ? 1 : 0));
   announce(call);
   Streams(*this, call, element, memory, fold).run();
 }

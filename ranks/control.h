@@ -22,6 +22,8 @@ class Control {
 
   // Told by the threads that work, asked for by rank 0 when somebody waits too long.
   void enter_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void send_messages(int count) { messages_.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed); }
+  std::uint64_t messages() const { return messages_.load(std::memory_order_relaxed); }
   void wait_for(bool below, bool above) { waits_.store((below ? 1 : 0) | (above ? 2 : 0), std::memory_order_relaxed); }  // the neighbours
   // A device of this rank that waits for one of another, from begin to end of an exchange between them.
   struct Waiting {
@@ -78,7 +80,7 @@ class Control {
   const double timeout_;
   std::vector<Line> lines_;
   std::vector<bool> closed_;  // by line; the watcher's alone
-  std::atomic<std::uint64_t> calls_{0}, moved_{0};
+  std::atomic<std::uint64_t> calls_{0}, moved_{0}, messages_{0};
   std::atomic<int> busy_{0}, waits_{0};
   std::atomic<bool> leaving_{false}, ending_{false}, first_lost_{false};
   int stopped_signal_, poke_;  // event descriptors

@@ -37,6 +37,7 @@ std::uint32_t sum_of(const Call& call) {
 }  // namespace
 
 void Link::send(const Call& call, std::span<const std::byte> bytes) {
+  control_.send_messages(1);
   out_ = {.header = {.call = call, .sum = sum_of(call)}, .bytes = std::ssize(bytes)};
   from_ = bytes.data();
   summed_ = 0;

@@ -207,6 +207,7 @@ World::Busy::~Busy() {
 
 void World::count_call() { state_->control.enter_call(); }
 void World::stalled() { state_->control.stalled(); }
+std::uint64_t World::messages() const { return state_->control.messages(); }
 bool World::stopped() const { return state_->control.stopped(); }
 bool World::first_knows() const { return state_->control.first_knows(); }
 void World::stop(const std::string& reason) { state_->control.stop(reason); }

@@ -97,6 +97,7 @@ class World {
   void stalled();
 
   // At any time, from any thread.
+  std::uint64_t messages() const;        // that this rank began to send: one to each neighbour in a call of the chain, one a line
   bool stopped() const;                  // a rank has ended or called stop()
   bool first_knows() const;              // and rank 0, which is another one, knows why
   void stop(const std::string& reason);  // this rank cannot go on: the others fail with its reason, and where they wait at once

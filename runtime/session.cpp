@@ -111,15 +111,27 @@ void Session::State::load(Plan plan) {
   channels += static_cast<int>(specs.size());
 
   if (!world) return;
-  std::vector<std::int64_t> bytes;
-  for (const HostOutput& o : p.outputs) bytes.push_back(o.bytes());
+  std::int64_t bytes = 0;
+  for (const HostOutput& o : p.outputs) bytes += o.bytes();
   std::vector<Program::HostPart> written;
   for (const auto& device : devices) {
     const std::vector<Program::HostPart>& parts = device->program(plans.size() - 1).host_parts();
     written.insert(written.end(), parts.begin(), parts.end());
   }
-  between_ranks.push_back(std::make_unique<OutputExchange>(*world, range.count, std::move(written), std::move(bytes)));
+  if (!between_ranks) between_ranks = std::make_unique<OutputExchange>(*world, range.count);
+  between_ranks->add(written, bytes);
 }
+
+void Session::State::give(std::size_t plan, std::span<std::byte* const> outputs, Outputs become) {
+  if (!world) return;
+  between_ranks->keep(plan, outputs);
+  if (become == Outputs::kept) return;
+  between_ranks->exchange();
+  between_ranks->get(0, outputs);
+}
+
+std::span<const std::uint64_t> Session::exchange_outputs(std::uint64_t word) { return state_->between_ranks->exchange(word); }
+void Session::get_outputs(std::size_t step, std::span<std::byte* const> outputs) const { state_->between_ranks->get(step, outputs); }
 
 void Session::State::make_group(const Plan& p) {
   GroupSpec spec;
@@ -186,14 +198,14 @@ void Session::step(std::size_t index, std::span<const std::byte* const> inputs, 
 }
 
 void Session::run(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
-                  const Ahead& ahead) {
+                  const Ahead& ahead, Outputs become) {
   State& s = *state_;
   s.check_idle();
   step(index, inputs, outputs, state, ahead,
        [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
          program.run(host, next, next_inputs);
        });
-  if (s.world) s.between_ranks[index]->run(outputs);
+  s.give(index, outputs, become);
   s.capture(index);
 }
 
@@ -212,14 +224,14 @@ bool Session::will_run_ahead() const {
 }
 
 void Session::begin(std::size_t index, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                    const StepState& state, const Ahead& ahead) {
+                    const StepState& state, const Ahead& ahead, Outputs become) {
   State& s = *state_;
   if (s.under_way == s.begun.size() || (s.under_way == 1 && !(runs_ahead(index) && runs_ahead(s.begun[0].plan)))) s.check_idle();
   step(index, inputs, outputs, state, ahead,
        [](Program& program, const HostBuffers& host, Program* next, std::span<const std::byte* const> next_inputs) {
          program.begin(host, next, next_inputs);
        });
-  s.begun[s.under_way++] = {index, outputs};
+  s.begun[s.under_way++] = {index, outputs, become};
 }
 
 void Session::finish() {
@@ -232,7 +244,7 @@ void Session::finish() {
   if (const Workers::Failure f = s.workers->run(job, failed); f.worker >= 0) s.end(f);
   s.begun[0] = s.begun[1];
   --s.under_way;
-  if (s.world) s.between_ranks[step.plan]->run(step.outputs);
+  s.give(step.plan, step.outputs, step.become);
   if (s.under_way == 0) s.capture(step.plan);
 }
 
@@ -263,7 +275,7 @@ std::vector<std::vector<double>> Session::run_timed(std::size_t index, std::span
   run_programs(index, inputs, outputs, step, false, [&](Program& program, const HostBuffers& host, std::size_t device) {
     program.run_timed(host, seconds[device], repeats);
   });
-  if (state_->world) state_->between_ranks[index]->run(outputs);
+  state_->give(index, outputs, Outputs::of_all_ranks);
   return seconds;
 }
 

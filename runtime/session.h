@@ -43,6 +43,10 @@ struct Ahead {
   std::span<const std::byte* const> inputs;  // as run() will get them, but for those of the role step_state; empty: not known
 };
 
+// What becomes of a step's outputs where there are other ranks: all ranks get those of all devices at once, or they are kept until
+// Session::exchange_outputs().
+enum class Outputs { of_all_ranks, kept };
+
 class Session {
  public:
   // Opens the plan's devices and starts one worker thread a device. Fails (device) with the reason. With a world, which
@@ -95,7 +99,7 @@ class Session {
   // `state` (null allowed there). outputs[i]: room for plan.outputs[i], or null. Allocates nothing. Reads neither these
   // inputs nor those ahead when it has returned.
   void run(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
-           const Ahead& ahead = {});
+           const Ahead& ahead = {}, Outputs become = Outputs::of_all_ranks);
 
   // run() in two parts, so that the next step can be begun before this one's results are there. finish() waits for the oldest step
   // begun and writes its outputs; nothing reads the inputs of steps begun so far any more when it has returned, and what was told
@@ -103,8 +107,14 @@ class Session {
   // another, and no third, where runs_ahead() says so of both plans; meanwhile no other function that runs or reads anything may be
   // called.
   void begin(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const StepState& state,
-             const Ahead& ahead = {});
+             const Ahead& ahead = {}, Outputs become = Outputs::of_all_ranks);
   void finish();
+
+  // Of several ranks, which all call it: the outputs of the steps kept since the last call cross, and a word of each rank. Returns the
+  // words, by rank, until the next call. Fails (communication) as the World does.
+  std::span<const std::uint64_t> exchange_outputs(std::uint64_t word);
+  // The outputs of one of these steps, counted back from the last, 0, as run() would have given them.
+  void get_outputs(std::size_t step, std::span<std::byte* const> outputs) const;
   bool runs_ahead(std::size_t plan) const;
   bool will_run_ahead() const;  // runs_ahead() of every plan, behind its first steps
 

@@ -46,11 +46,12 @@ struct Session::State {
   struct Begun {
     std::size_t plan = 0;
     std::span<std::byte* const> outputs;
+    Outputs become = Outputs::of_all_ranks;
   };
   std::array<Begun, 2> begun;  // steps, the oldest first
   std::size_t under_way = 0;
 
-  std::vector<std::unique_ptr<OutputExchange>> between_ranks;  // by plan; of several ranks
+  std::unique_ptr<OutputExchange> between_ranks;  // of several ranks
   std::unique_ptr<Workers> workers;   // last: ended before what they use goes
 
   ~State() {
@@ -107,6 +108,7 @@ struct Session::State {
   void check_same_session(const Plan& plan) const;
   void make_group(const Plan& plan);
   void load(Plan plan);
+  void give(std::size_t plan, std::span<std::byte* const> outputs, Outputs become);  // to the other ranks
 };
 
 }  // namespace tandem

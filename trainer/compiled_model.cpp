@@ -120,9 +120,10 @@ void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, do
   run(plan, inputs, state, ahead);
 }
 
-void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
+void CompiledModel::run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead,
+                        Outputs become) {
   const Ahead next = put_inputs(plan, inputs, ahead);
-  session->run(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next);
+  session->run(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next, become);
 }
 
 std::vector<Timeline> CompiledModel::run_traced(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state) {
@@ -131,9 +132,9 @@ std::vector<Timeline> CompiledModel::run_traced(std::size_t plan, std::span<std:
 }
 
 void CompiledModel::begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead) {
-  if (!session->runs_ahead(plan)) return run(plan, inputs, state, ahead);
+  if (!session->runs_ahead(plan)) return run(plan, inputs, state, ahead, Outputs::kept);
   const Ahead next = put_inputs(plan, inputs, ahead);
-  session->begin(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next);
+  session->begin(plan, runners[plan].inputs, runners[plan].outputs, in_micro_batches(plan, inputs, state), next, Outputs::kept);
   ++under_way;
 }
 

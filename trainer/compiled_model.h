@@ -93,14 +93,15 @@ struct CompiledModel {
 
   // Steps. One step of plan `plan`; inputs[i] belongs to targets[i]. `first`: as StepState::first.
   void run(std::size_t plan, std::span<std::byte* const> inputs, double rate, const BatchAhead& ahead = {}, std::int64_t first = 0);
-  void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {});
-  // The same in two parts, where the session runs ahead; else begin() does it all.
+  void run(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead = {},
+           Outputs become = Outputs::of_all_ranks);
+  // The same in two parts, where the session runs ahead; else begin() does it all. Of several ranks the outputs are kept.
   void begin(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state, const BatchAhead& ahead);
   void finish();
   // A step with a note of when each part of it was done, by device of all ranks (Session::run_traced). None may be under way.
   std::vector<Timeline> run_traced(std::size_t plan, std::span<std::byte* const> inputs, const StepState& state);
   StepState step_state(double rate) const;
-  StepReport report(std::size_t plan, double rate) const;  // of the training step just run
+  StepReport report(std::size_t plan, double rate) const;  // of the training step whose outputs the runner has
   // What each mean of a batch is divided by: of the losses, then that of distillation. `inputs` are those of the targets.
   StepState in_micro_batches(std::size_t plan, std::span<std::byte* const> inputs, StepState state) const;
   std::vector<double> weigh(std::span<std::byte* const> inputs, std::int64_t samples, std::size_t bucket) const;

@@ -96,6 +96,11 @@ struct FitOptions {
   // What the best checkpoint, early stopping and the plateau go by: [min:|max:]NAME of an epoch's report, as "val_f1" or "loss"; a
   // name alone is that of the validation where there is one. Empty: the validation's accuracy, or the least loss.
   std::string best;
+
+  // Of several ranks: the losses and metrics of steps, and the ranks' wishes to stop, cross at the ends of epochs, before checkpoints, and
+  // about so many seconds apart. on_step then comes for several steps in a row, `stop` is asked and a loss that is not finite is found as
+  // seldom. 0: after every step. The results are the same.
+  double report_seconds = 0;
 };
 
 struct EvaluateOptions {

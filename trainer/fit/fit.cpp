@@ -65,9 +65,11 @@ History Fit::run_to_its_end() {
     if (epoch_is_open()) o_.validation && !std::isfinite(at_.history.back().val_loss) ? finish_epoch() : judge();
     if (!stopped_ && !stopped_early_) train();
   } catch (const Error& e) {
-    // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it.
+    // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it; of steps that were not
+    // reported the losses are not known.
     checkpoints_.finish();
-    if (e.code() == ExitCode::communication && !in_step_ && !s_.session->lacks_parameters() && at_.step > checkpoints_.step()) keep();
+    const bool whole = !in_step_ && waiting_.empty() && !s_.session->lacks_parameters();
+    if (e.code() == ExitCode::communication && whole && at_.step > checkpoints_.step()) keep();
     checkpoints_.finish();
     throw;
   }

@@ -113,8 +113,8 @@ Fit::Cause Fit::find_cause(bool kept, std::int64_t failed) {
 void Fit::diverged(const StepReport& report) {
   settle();
   write_metrics();
-  fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", s_.step, " (epoch ",
-       report.epoch, ", learning rate ", report.learning_rate, ")", advice(s_.step));
+  fail(ExitCode::diverged, "the loss is ", std::isnan(report.loss) ? "not a number" : "infinite", " at step ", report.step, " (epoch ",
+       report.epoch, ", learning rate ", report.learning_rate, ")", advice(report.step));
 }
 
 }  // namespace tandem

@@ -51,6 +51,7 @@ void Fit::keep() {
   s_.session->together(keep);
   if (!s_.first()) keep();
   kept_at_ = Clock::now();
+  time_told_ = false;
 }
 
 void Fit::write_metrics() {

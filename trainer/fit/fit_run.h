@@ -50,9 +50,10 @@ class Fit {
   };
   // A step that has ended.
   struct Stepped {
-    StepReport report;
     Begun last;  // its last batch
+    bool first = false;  // of this call of fit
     bool checkpoint_due = false;
+    double seconds = 0;
   };
 
   History run_to_its_end();
@@ -67,7 +68,10 @@ class Fit {
   void train();
   LoaderOptions batches_from_here() const;  // augmented, on and on
   Stepped run_step(Loader& loader, bool first);
-  void report_step(const Stepped& step, bool first);
+  bool reports_now(const Stepped& step) const;
+  void exchange_reports();
+  void report_steps();
+  StepReport report_of(const Stepped& step, std::int64_t number) const;
   bool end_step(const Stepped& step);
   std::size_t plan_of(const LoadedBatch& batch) { return s_.plan_for({.batch = batch.size, .bytes = bytes_, .bucket = batch.bucket}); }
   double rate_of(std::int64_t step) const;  // from 0
@@ -79,6 +83,8 @@ class Fit {
   bool checkpoint_due(const Begun& now);
   void settle() noexcept;
   void count(const StepReport& report, bool first);
+  bool run_ends() const { return at_.step == steps_.total(); }
+  bool epoch_ends() const { return at_.batch == order_.batches(); }
   // What of the total loss a metric of the step's report is, and by which weight it is averaged.
   struct Part {
     std::string metric;
@@ -94,9 +100,8 @@ class Fit {
   void keep();
   void write_metrics();
   // All ranks go by the first one's clock.
-  bool time_for_checkpoint() {
-    return o_.checkpoint_seconds > 0 && s_.any(s_.first() && seconds(Clock::now() - kept_at_) >= o_.checkpoint_seconds);
-  }
+  bool time_is_over() const { return o_.checkpoint_seconds > 0 && s_.first() && seconds(Clock::now() - kept_at_) >= o_.checkpoint_seconds; }
+  bool time_for_checkpoint() const { return s_.options.world ? time_told_ : time_is_over(); }
   void check_same() const {
     if (o_.check_replicas > 0) check_replicas(*s_.session, s_.options.world, at_.step);
   }
@@ -137,6 +142,10 @@ class Fit {
   bool told_of_capture_ = false;
   bool profiled_ = false;  // some rank asks for it
   bool begun_ = false, stopped_ = false, stopped_early_ = false, in_step_ = false;
+  std::vector<Stepped> waiting_;     // whose outputs the ranks have not exchanged, the latest last
+  const bool reports_every_step_ = !s_.options.world || o_.report_seconds <= 0;
+  std::uint64_t report_steps_ = 1;   // after so many at most they do: rank 0's choice
+  bool time_told_ = false;           // then rank 0 said that it is time for a checkpoint
   std::optional<Begun> ahead_;  // begun while the one before computes
   bool announced_ = false;      // the next batch, to the step begun last
   bool stop_asked_ = false;

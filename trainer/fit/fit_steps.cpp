@@ -37,10 +37,11 @@ void Fit::train() {
     if (o_.callbacks.on_begin) o_.callbacks.on_begin();
     Stepped step = run_step(loader, first);
     const auto now = Clock::now();
-    step.report.seconds = seconds(now - before);
+    step.seconds = seconds(now - before);
     trained_ += now - before;
     before = now;
-    report_step(step, first);
+    waiting_.push_back(step);
+    if (reports_now(step)) report_steps();
     if (end_step(step)) before = Clock::now();
   }
 }
@@ -54,46 +55,83 @@ Fit::Stepped Fit::run_step(Loader& loader, bool first) {
     if (const LoadedBatch* const next = loader.peek(s_.options.world != nullptr); next && s_.session->runs_ahead(plan_of(*next)))
       ahead_ = begin(loader, at_.step + 1, false);
   s_.finish();
-  s_.step = at_.step + 1;
-  step.report = s_.report(step.last.plan, step.last.rate);
-  step.report.weights = step.last.weights;
   in_step_ = ahead_.has_value();
-  step.report.epoch = step.last.epoch + 1;
-  step.report.steps = steps_.total();
+  step.first = first;
+  s_.step = ++at_.step;
+  at_.epoch = step.last.epoch;
+  at_.batch = step.last.index + 1;
   return step;
 }
 
-void Fit::report_step(const Stepped& step, bool first) {
-  if (!std::isfinite(step.report.loss)) diverged(step.report);
-  if (const std::string why = told_of_capture_ ? "" : s_.session->not_captured(step.last.plan, 0); !why.empty()) {
-    told_of_capture_ = true;
-    warn(concat("the device starts each step kernel by kernel, as it cannot be captured: ", why));
+// All ranks answer alike, and without asking each other.
+bool Fit::reports_now(const Stepped& step) const {
+  return reports_every_step_ || o_.check_nan || step.checkpoint_due || epoch_ends() || run_ends() || waiting_.size() >= report_steps_;
+}
+
+// With the outputs cross: whether this rank was asked to stop, whether it is time for a checkpoint, and after how many steps they are to
+// cross next.
+void Fit::exchange_reports() {
+  enum : std::uint64_t { stop = 1, time = 2, step_count = 4 };
+  constexpr double most_steps = 1000;
+  double all = 0;
+  for (const Stepped& step : waiting_) all += step.seconds;
+  const double steps = o_.report_seconds * static_cast<double>(waiting_.size()) / std::max(all, 1e-9);
+  std::uint64_t word = step_count * static_cast<std::uint64_t>(std::clamp(steps, 1.0, most_steps));
+  if (!reports_every_step_ && o_.callbacks.stop && o_.callbacks.stop()) word |= stop;
+  if (time_is_over()) word |= time;
+  const std::span<const std::uint64_t> words = s_.session->exchange_outputs(word);
+  for (const std::uint64_t said : words) stop_asked_ = stop_asked_ || (said & stop);
+  time_told_ = words[0] & time;
+  report_steps_ = words[0] / step_count;
+}
+
+StepReport Fit::report_of(const Stepped& step, std::int64_t number) const {
+  StepReport report = s_.report(step.last.plan, step.last.rate);
+  report.step = number;
+  report.epoch = step.last.epoch + 1;
+  report.steps = steps_.total();
+  report.weights = step.last.weights;
+  report.seconds = step.seconds;
+  return report;
+}
+
+// Of all steps that were not reported yet.
+void Fit::report_steps() {
+  if (s_.options.world) exchange_reports();
+  const std::vector<Stepped> steps = std::exchange(waiting_, {});
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Stepped& step = steps[i];
+    if (s_.options.world) s_.session->get_outputs(steps.size() - 1 - i, s_.runners[step.last.plan].outputs);
+    const StepReport report = report_of(step, at_.step - std::ssize(steps) + 1 + static_cast<std::int64_t>(i));
+    if (!std::isfinite(report.loss)) diverged(report);
+    if (const std::string why = told_of_capture_ ? "" : s_.session->not_captured(step.last.plan, 0); !why.empty()) {
+      told_of_capture_ = true;
+      warn(concat("the device starts each step kernel by kernel, as it cannot be captured: ", why));
+    }
+    count(report, step.first);
+    records_.step(report);
+    if (o_.check_nan) check_weights(step.last.rate);
+    if (o_.callbacks.on_step) o_.callbacks.on_step(report);
   }
-  count(step.report, first);
-  at_.epoch = step.last.epoch;
-  at_.batch = step.last.index + 1;
-  records_.step(step.report);
-  if (o_.check_nan) check_weights(step.last.rate);
-  if (o_.callbacks.on_step) o_.callbacks.on_step(step.report);
 }
 
 // What is to be done between this step and the next. Whether an epoch, or the run, has ended.
 bool Fit::end_step(const Stepped& step) {
   checkpoints_.poll();
-  const bool run_ends = at_.step == steps_.total(), epoch_ends = at_.batch == order_.batches();
-  stop_asked_ = stop_asked_ || (!run_ends && asked_to_stop());
-  stopped_ = stop_asked_ && !run_ends && !ahead_;
-  if (epoch_ends || run_ends) {
-    end_epoch(step.last.rate, epoch_ends);
-    stopped_ = stopped_ || (!run_ends && asked_to_stop());  // by who saw the epoch's report
-  } else if (stopped_ || step.checkpoint_due) {
+  if (reports_every_step_ && !run_ends() && asked_to_stop()) stop_asked_ = true;
+  stopped_ = stop_asked_ && !run_ends() && !ahead_;
+  const bool whole = epoch_ends(), ended = whole || run_ends();
+  if (ended) {
+    end_epoch(step.last.rate, whole);
+    stopped_ = stopped_ || (!run_ends() && asked_to_stop());  // by who saw the epoch's report
+  } else if (stopped_ || step.checkpoint_due || (time_told_ && !ahead_)) {
     check_weights(step.last.rate);
     check_same();
     keep();
   } else if (o_.check_replicas > 0 && at_.step % o_.check_replicas == 0) {
     check_same();
   }
-  return epoch_ends || run_ends;
+  return ended;
 }
 
 double Fit::rate_of(std::int64_t step) const {
@@ -160,7 +198,6 @@ void Fit::settle() noexcept {
 }
 
 void Fit::count(const StepReport& report, bool first) {
-  ++at_.step;
   double rest = report.loss;  // of the only loss
   for (const Part& part : parts_) {
     const double value = report.metrics.at(part.metric);
