@@ -291,7 +291,7 @@ std::vector<Timeline> Session::run_traced(std::size_t index, std::span<const std
     program.run_traced(host, trace.line(own).begins, trace.line(own).ends);
     trace.set(own);
   });
-  if (s.world) s.between_ranks[index]->run(outputs);
+  s.give(index, outputs, Outputs::kept);
   return trace.take(s.world);
 }
 

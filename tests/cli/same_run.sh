@@ -54,7 +54,7 @@ grep -q "plans keeps no plan for this model with these devices and options: it i
 echo "resumed on other devices: it says so"
 
 # How OpenMP's threads wait: briefly, or as the user says.
-settings() { env OMP_DISPLAY_ENV=VERBOSE "$@" "$tandem" --version 2>&1 > /dev/null | sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'.*/\1/p" | tail -1; }
+settings() { env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=VERBOSE "$@" "$tandem" --version 2>&1 > /dev/null | sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'.*/\1/p" | tail -1; }
 if [ -n "$(settings)" ]; then
   [ "$(settings)" = 2000 ] || failed "threads spin for $(settings) turns"
   [ "$(settings GOMP_SPINCOUNT=77)" = 77 ] || failed "GOMP_SPINCOUNT is not the user's"
