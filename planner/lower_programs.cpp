@@ -42,8 +42,8 @@ void name_parts(LoweredGraph& program, const Programs& graphs, const Graph& grap
 
 }  // namespace
 
-LoweredPrograms lower_programs(const Programs& graphs, std::span<const Unit> units, KernelOptions kernel, const Tuners& tuners, bool training,
-                               const Plan* parameters_of) {
+LoweredPrograms lower_programs(const Programs& graphs, std::span<const Unit> units, KernelOptions kernel, const Tuners& tuners,
+                               bool training, const Plan* parameters_of) {
   LoweredPrograms lowered{.graphs = &graphs, .programs = UnitPrograms(units.size())};
   FixedParameters fixed = parameters_of ? fixed_by(*parameters_of) : FixedParameters{};
   ChosenKernels chosen;

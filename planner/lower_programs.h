@@ -32,10 +32,10 @@ struct LoweredPrograms {
   double seconds = 0;  // of the slowest, without its updates
 };
 
-// Units with more samples choose first: the others' parameters have the same layouts, and where `parameters_of` is given those of that plan.
-// What parameters in parts take beside replicas does not count: their bits are those of replicas. `kernel`: of all units, but for what
-// their devices' models say. Fails as select_kernels() does.
-LoweredPrograms lower_programs(const Programs& graphs, std::span<const Unit> units, KernelOptions kernel, const Tuners& tuners, bool training,
-                               const Plan* parameters_of);
+// Units with more samples choose first: the others' parameters have the same layouts, and where `parameters_of` is given those of that
+// plan. What parameters in parts take beside replicas does not count: their bits are those of replicas. `kernel`: of all units, but for
+// what their devices' models say. Fails as select_kernels() does.
+LoweredPrograms lower_programs(const Programs& graphs, std::span<const Unit> units, KernelOptions kernel, const Tuners& tuners,
+                               bool training, const Plan* parameters_of);
 
 }  // namespace tandem

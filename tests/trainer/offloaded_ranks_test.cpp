@@ -76,7 +76,7 @@ TEST_P(OffloadedOnRanks, TrainAsOneProcess) {
   const TemporaryFolder own, one, two;
   const Learned by_one = trained(row, row.of_one, 1, one);
   ASSERT_EQ(by_one.losses.size(), 3U);
-  // The layouts of replicas' weights are those of the first plan, which that of a short batch keeps: others choose anew, and round otherwise.
+  // Replicas' weights keep the layouts of the first plan in that of a short batch: others choose anew, and round otherwise.
   if (row.samples % 32 == 0) expect_same(by_one, trained(row, row.of_one, 0, own));
 
   constexpr int ranks = 2;
