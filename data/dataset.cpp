@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/spec.h"
+#include "data/iterable.h"
 #include "data/stream.h"
 
 namespace tandem {
@@ -79,6 +80,7 @@ std::string Subset::describe(std::int64_t sample) const {
 
 std::pair<std::unique_ptr<Dataset>, std::unique_ptr<Dataset>> hold_out(const Dataset& whole, double share, std::uint64_t seed) {
   if (!(share > 0 && share < 1)) fail(ExitCode::usage, "a validation split of ", share, " is not between 0 and 1");
+  need_all_samples(whole, "a validation split");
   std::vector<std::int64_t> order(static_cast<std::size_t>(whole.size()));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   Random random(seed, stream_of("hold_out"));
@@ -174,6 +176,7 @@ std::string fingerprint(const Dataset& data) {
     hash.add(concat(input, ' ', value.type()));
     hash.add(value.bytes());
   }
+  if (data.iterable()) return hash.text();
   std::int64_t sample_bytes = 0;
   constexpr std::int64_t file_bytes = std::int64_t{1} << 16;  // an image's, about
   const auto bytes_of = [](const Field& f) {

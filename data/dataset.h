@@ -45,6 +45,12 @@ class Dataset {
   virtual std::span<const Field> fields() const = 0;
   // Copies samples[i] of a field to `to`, one after another. Called by several threads at once, as `encoded` is.
   virtual void read(std::size_t field, std::span<const std::int64_t> samples, std::byte* to) const = 0;
+  // Samples come as they are read (IterableDataset): each once, in order, those of an epoch behind those of the epoch before. None is known
+  // before it is drawn.
+  virtual bool iterable() const { return false; }
+  // Of an iterable data set: samples begin, begin + 1, ... of an epoch are the next, and alone are read until others are drawn.
+  // Called by one thread at a time. Fails (data) where there are no more.
+  virtual void draw(std::int64_t /*begin*/, std::int64_t /*count*/) const {}
   // The file that a sample of an encoded field is; `to` is overwritten. Fails (io, data).
   virtual void encoded(std::size_t field, std::int64_t sample, std::vector<std::byte>& to) const;
   // How many numbers of a field along its first axis are the sample's own, where the others fill it up.

@@ -119,6 +119,13 @@ typedef struct {
 typedef int (*tandem_read)(void* context, size_t field, const int64_t* samples, size_t count, void* to);
 int tandem_data_from_callback(const char* name, int64_t size, size_t fields, const tandem_field* field, tandem_read read,
                               void (*release)(void* context), void* context, tandem_data** out);
+/* Samples that `next` gives one after another, as a generator does: how many there are need not be known, and they keep their order. It
+ * writes the next `count` samples of every field, one behind the other, to that field's place `to[field]`, and returns 0, or another number
+ * where there are no more, which ends what asked (TANDEM_DATA). It is called by one thread at a time, not always the same, and up to three
+ * batches ahead. `size`: samples of an epoch. */
+typedef int (*tandem_next)(void* context, size_t count, void* const* to);
+int tandem_data_from_iterator(const char* name, int64_t size, size_t fields, const tandem_field* field, tandem_next next,
+                              void (*release)(void* context), void* context, tandem_data** out);
 void tandem_data_free(tandem_data* data);
 
 /* ---- models ---- */

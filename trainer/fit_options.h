@@ -66,7 +66,7 @@ struct FitOptions {
   std::optional<double> learning_rate;  // absent: the optimizer's default
   Schedule schedule;
   Preprocess preprocess;
-  bool shuffle = true;
+  bool shuffle = true;                  // an iterable data set's samples keep their order
   const Dataset* validation = nullptr;  // measured after every epoch
   std::int64_t eval_batch = 0;          // 0: as in training; with micro-batches as many samples as one has
   std::filesystem::path run_dir;        // checkpoints, metrics.csv, curves.svg, plan.txt, config.json; empty: none. Rank 0's

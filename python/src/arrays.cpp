@@ -1,8 +1,12 @@
 #include "python/src/arrays.h"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include <cstring>
 
 #include "base/error.h"
+#include "data/iterable.h"
 #include "data/npy.h"
 
 namespace tandem::python {
@@ -32,6 +36,10 @@ TensorType type_of(const Array& array) {
 
 }  // namespace
 
+Role role_of(const std::string& role) {
+  return role == "label" ? Role::label : role == "weight" ? Role::weight : Role::input;
+}
+
 void ArrayDataset::add(const std::string& name, Role role, Array array) {
   const TensorType type = type_of(array);
   if (type.shape.rank() == 0) fail(ExitCode::data, "'", name, "' is a scalar, expected samples along axis 0");
@@ -55,6 +63,18 @@ void ArrayDataset::read(std::size_t field, std::span<const std::int64_t> samples
     std::memcpy(to, from + static_cast<std::size_t>(sample) * bytes_[field], bytes_[field]);
     to += bytes_[field];
   }
+}
+
+std::unique_ptr<Dataset> dataset_of(const Batches& batches) {
+  ArrayDataset first;
+  for (const auto& [name, role, array] : batches.first) first.add(name, role_of(role), array);
+  std::vector<Field> fields(first.fields().begin(), first.fields().end());
+  auto next = [next = batches.next](std::int64_t count, std::span<std::byte* const> to) {
+    const nb::gil_scoped_acquire lock;
+    const auto arrays = nb::cast<std::vector<Array>>(next(count));
+    for (std::size_t f = 0; f < to.size(); ++f) std::memcpy(to[f], arrays[f].data(), arrays[f].nbytes());
+  };
+  return std::make_unique<IterableDataset>("the data", batches.size, std::move(fields), std::move(next));
 }
 
 Tensor tensor_of(const Array& array) {

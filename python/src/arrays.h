@@ -3,7 +3,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "data/dataset.h"
@@ -13,6 +15,11 @@ namespace tandem::python {
 namespace nb = nanobind;
 
 using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+// (name, "input", "label" or "weight", values)
+using NamedArray = std::tuple<std::string, std::string, Array>;
+using Arrays = std::vector<NamedArray>;
+
+Role role_of(const std::string& role);
 
 // Samples where the caller's arrays hold them, along axis 0.
 class ArrayDataset final : public Dataset {
@@ -33,6 +40,14 @@ class ArrayDataset final : public Dataset {
   std::map<std::string, Tensor> constants_;
   std::int64_t size_ = 0;
 };
+
+// Samples of a Python iterable, `size` of them an epoch.
+struct Batches {
+  nb::object next;  // next(count): the next samples, an array of each field
+  std::int64_t size;
+  Arrays first;  // the first batch's arrays, for their names, roles and types
+};
+std::unique_ptr<Dataset> dataset_of(const Batches& batches);
 
 // A copy. Fails (data) where the library has no such element type.
 Tensor tensor_of(const Array& array);

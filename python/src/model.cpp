@@ -20,10 +20,6 @@
 namespace tandem::python {
 namespace {
 
-Role role_of(const std::string& role) {
-  return role == "label" ? Role::label : role == "weight" ? Role::weight : Role::input;
-}
-
 std::unique_ptr<Dataset>& part_of(Splits& splits) {
   return splits.test ? splits.test : splits.validation ? splits.validation : splits.train;
 }
@@ -93,12 +89,14 @@ std::string PyModel::summary(const std::string& options) const {
                                           .max_loop_iterations = run.model.max_loop_iterations}));
 }
 
-std::unique_ptr<Dataset> PyModel::dataset(const Arrays& arrays, const ModelOptions& options) const {
+// Of arrays or batches.
+std::unique_ptr<Dataset> PyModel::dataset(const Data& given, const ModelOptions& options) const {
+  if (auto* const batches = std::get_if<Batches*>(&given)) return dataset_of(**batches);
   auto data = std::make_unique<ArrayDataset>();
   std::vector<std::string> constants;  // inputs that hold no samples
   for (const InputForm& input : model_.file().input_forms(import_options(options, options.micro_batch(), false)))
     if (input.batch_axis == no_samples) constants.push_back(input.name);
-  for (const auto& [name, role, array] : arrays)
+  for (const auto& [name, role, array] : std::get<Arrays>(given))
     if (role == "input" && std::ranges::find(constants, name) != constants.end())
       data->add_constant(name, array);
     else
@@ -116,16 +114,15 @@ Prepared PyModel::prepared(const Options& options, Purpose purpose, const Data* 
   RunOptions run = asked(options, purpose);
   run.on_note = [this](const std::string& text) { notes_.push_back(text); };
   run.on_warning = [this](const std::string& text) { notes_.push_back("warning: " + text); };
-  const auto arrays = [](const Data* d) { return d ? std::get_if<Arrays>(d) : nullptr; };
   const auto spec = [](const Data* d) { return d ? std::get_if<std::string>(d) : nullptr; };
   if (spec(data) && !validation) run.data = *spec(data);
   if (spec(data) && validation) run.splits = opened(*spec(data), run.model);
-  if (arrays(data)) (purpose == Purpose::train ? run.splits.train : run.splits.test) = dataset(*arrays(data), run.model);
+  if (data && !spec(data)) (purpose == Purpose::train ? run.splits.train : run.splits.test) = dataset(*data, run.model);
   if (spec(validation)) {
     Splits other = opened(*spec(validation), run.model);
     run.splits.validation = std::move(part_of(other));
   }
-  if (arrays(validation)) run.splits.validation = dataset(*arrays(validation), run.model);
+  if (validation && !spec(validation)) run.splits.validation = dataset(*validation, run.model);
   return without_lock([&] { return prepare(model_, std::move(run), backends()); });
 }
 
@@ -219,7 +216,7 @@ Splits PyModel::part_for(const Data& data) const {
     request.parts = {"test", "validation", "train"};
     splits = open_data(*spec, request);
   } else {
-    splits.test = dataset(std::get<Arrays>(data), settled_);
+    splits.test = dataset(data, settled_);
   }
   if (!part_of(splits)) fail(ExitCode::data, "the data has no part to measure");
   return splits;
@@ -362,6 +359,10 @@ void PyModel::save(const std::string& options, const std::string& path, bool ove
 }
 
 void bind_model(nb::module_& module) {
+  nb::class_<Batches>(module, "Batches")
+      .def("__init__", [](Batches* place, nb::object next, std::int64_t size, Arrays first) {
+        new (place) Batches{std::move(next), size, std::move(first)};
+      });
   nb::class_<PyModel>(module, "Model")
       .def(nb::init<std::string, const std::string&>())
       .def_prop_ro("name", &PyModel::name)

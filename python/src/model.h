@@ -18,10 +18,7 @@
 
 namespace tandem::python {
 
-// (name, "input", "label" or "weight", values)
-using NamedArray = std::tuple<std::string, std::string, Array>;
-using Arrays = std::vector<NamedArray>;
-using Data = std::variant<std::string, Arrays>;
+using Data = std::variant<std::string, Arrays, Batches*>;
 
 class PyModel {
  public:
@@ -60,7 +57,7 @@ class PyModel {
   class Busy;
   RunOptions asked(const Options& options, Purpose purpose) const;
   Prepared prepared(const Options& options, Purpose purpose, const Data* data, const Data* validation);
-  std::unique_ptr<Dataset> dataset(const Arrays& arrays, const ModelOptions& options) const;
+  std::unique_ptr<Dataset> dataset(const Data& data, const ModelOptions& options) const;
   Splits opened(const std::string& spec, const ModelOptions& options) const;
   Splits part_for(const Data& data) const;
   void compile(const Options& options, Prepared& run, Purpose purpose);

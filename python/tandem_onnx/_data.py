@@ -34,7 +34,7 @@ def array(value, what="data"):
     return value
 
 
-def _is_batches(x):
+def is_batches(x):
     """Data that comes batch by batch: a DataLoader, a generator, tf.data, a Hugging Face data set in batches."""
     if isinstance(x, (str, np.ndarray, dict, list, tuple)) or hasattr(x, "__dlpack__") or hasattr(x, "__array__"):
         return False
@@ -112,7 +112,7 @@ def source(model, x, y=None, sample_weight=None):
         if y is not None or sample_weight is not None:
             raise UsageError("y: data that is named by a text has its labels itself")
         return str(x)
-    if _is_batches(x):
+    if is_batches(x):
         if y is not None or sample_weight is not None:
             raise UsageError("y: data that comes in batches has its labels in them")
         return collected(model, x)

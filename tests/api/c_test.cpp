@@ -289,6 +289,49 @@ TEST_F(CApi, ReadsSamplesByACallback) {
   EXPECT_EQ(source.released, 1);
 }
 
+TEST_F(CApi, TakesSamplesAsAnIteratorGivesThem) {
+  struct Source {
+    const CApi* test;
+    std::size_t at = 0, most = 0;  // the next sample; how many there are
+    int released = 0;
+  } source{this, 0, 2 * samples};
+  const std::int64_t four[] = {4};
+  const tandem_field fields[] = {{"x", TANDEM_INPUT, TANDEM_FLOAT32, 1, four}, {"y", TANDEM_LABEL, TANDEM_INT64, 0, nullptr}};
+  const tandem_next next = [](void* context, std::size_t count, void* const* to) {
+    auto& s = *static_cast<Source*>(context);
+    if (s.at + count > s.most) return 3;
+    for (std::size_t i = 0; i < count; ++i, ++s.at) {
+      std::memcpy(static_cast<float*>(to[0]) + 4 * i, s.test->x_.data() + 4 * (s.at % samples), 16);
+      static_cast<std::int64_t*>(to[1])[i] = s.test->y_[s.at % samples];
+    }
+    return 0;
+  };
+  tandem_data* d = nullptr;
+  const auto release = [](void* c) { ++static_cast<Source*>(c)->released; };
+  FAILS(tandem_data_from_iterator("mine", samples, 2, fields, nullptr, release, &source, &d), TANDEM_USAGE, "is null");
+  EXPECT_EQ(source.released, 0);
+  OK(tandem_data_from_iterator("mine", samples, 2, fields, next, release, &source, &d));
+  Owned<tandem_model> by_iterator = load(), by_arrays = load();
+  constexpr const char* epochs = R"({"epochs": 2, "shuffle": false, "batch-size": 9, "devices": "cpu:0-1"})";  // the last batch is short
+  OK(tandem_model_fit(by_iterator.get(), d, nullptr, epochs, nullptr, nullptr));
+  const Owned<tandem_data> data = arrays();
+  OK(tandem_model_fit(by_arrays.get(), data.get(), nullptr, epochs, nullptr, nullptr));
+  EXPECT_EQ(weight(by_iterator.get()), weight(by_arrays.get()));
+  EXPECT_EQ(source.at, source.most) << "none is drawn beyond the last epoch";
+  FAILS(tandem_model_fit(by_iterator.get(), d, nullptr, nullptr, nullptr, nullptr), TANDEM_DATA,
+        "mine: reading the next 9 samples has failed, the callback has returned 3");
+  Owned<tandem_model> other = load();
+  for (const char* const options : {R"({"validation-split": 0.5})", R"({"normalize": "auto"})", R"({"class-weights": "balanced"})"})
+    FAILS(tandem_model_fit(other.get(), d, nullptr, options, nullptr, nullptr), TANDEM_USAGE, "looks at all of them first");
+  source.at = 0;
+  y_[20] = 5;
+  FAILS(tandem_model_fit(other.get(), d, nullptr, nullptr, nullptr, nullptr), TANDEM_DATA, "mine: sample 20 has label 5");
+  tandem_data_free(d);
+  by_iterator.reset();
+  other.reset();
+  EXPECT_EQ(source.released, 1);
+}
+
 TEST_F(CApi, SaysWhatWentWrong) {
   tandem_model* none = nullptr;
   FAILS(tandem_model_load((folder_ / "gone.onnx").c_str(), nullptr, &none), TANDEM_IO, "gone.onnx");

@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "data/iterable.h"
+
 namespace tandem {
 namespace {
 
@@ -52,6 +54,7 @@ void each_length(Feed& feed, std::size_t t, const std::function<void(std::int64_
 
 Buckets::Buckets(Feed& feed, std::vector<std::vector<Shape>> shapes) : shapes_(std::move(shapes)), targets_(feed.targets()) {
   if (shapes_.size() < 2) return;
+  need_all_samples(feed.data(), "a plan for several lengths");
   const auto samples = static_cast<std::size_t>(feed.data().size());
   std::vector<std::uint8_t> needs(samples, static_cast<std::uint8_t>(shapes_.size() - 1));
   std::vector<bool> known(samples);

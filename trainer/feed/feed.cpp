@@ -290,6 +290,7 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
   const bool same = have.dtype == want.dtype && !s.one_hot && s.scale.empty();
   if (same && !alone && !moving && s.as_it_lies()) {
     data_.read(static_cast<std::size_t>(s.field), samples, target);
+    if (s.check) look_through(t, *s.check, samples, target);
     look_ahead(t, samples, target);
     return true;
   }
@@ -297,6 +298,7 @@ bool Feed::fill_rows(std::size_t t, std::span<const std::int64_t> samples, std::
   if (!s.encoded) {
     take_size(scratch, samples.size() * each);
     data_.read(static_cast<std::size_t>(s.field), samples, scratch.data());
+    if (s.check) look_through(t, *s.check, samples, scratch.data());
   }
   Source last = s;  // of images that were made one by one, which have their channels last
   last.from[0] = 1;

@@ -50,6 +50,12 @@ struct Allowed {
   bool has(double v) const { return (nan && v != v) || (v >= low && v <= high && (!whole || v == std::trunc(v))); }
 };
 
+// What a target is compared with: what may be chosen among, or numbers.
+struct ValueCheck {
+  IndexRange indices;
+  Allowed allowed;
+};
+
 // Some of a batch's samples.
 struct RowRange {
   std::int64_t first = 0, count = 0;
@@ -83,14 +89,15 @@ class Feed {
   void fill(std::span<const std::int64_t> samples, std::span<const RowRange> inputs, std::int64_t epoch, bool augment,
             std::span<std::byte* const> to);
   // Reads all values once that may not be what the model can take: labels and indices out of range, numbers that are none,
-  // infinite, or beyond the model's type. Fails (data) where there are no labels for this loss, or naming the sample, what it
-  // has and what is allowed.
+  // infinite, or beyond the model's type; of an iterable data set each batch as it is filled. Fails (data) where there are no labels for
+  // this loss, or naming the sample, what it has and what is allowed.
   void check_values(std::string_view loss);
   void check_values(std::size_t target, std::string_view loss = "");
 
  private:
   // How a field becomes a target. Images are walked channel by channel, row by row; all else is one row.
   struct Source {
+    std::optional<ValueCheck> check;  // of samples as they come
     int field = -1;  // -1: the data set has none (labels, for prediction)
     std::int64_t c = 1, h = 1, w = 1;
     std::int64_t from[3] = {0, 0, 1};  // strides in the field
@@ -104,7 +111,9 @@ class Feed {
     std::vector<double> scale, shift;  // of each channel: x * scale + shift
     std::vector<float> of_bytes;       // the same of each byte: 256 a channel
   };
-  [[noreturn]] void refuse(std::size_t target, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const;
+  ValueCheck check_of(std::size_t target, std::string_view loss) const;
+  void look_through(std::size_t target, const ValueCheck& check, std::span<const std::int64_t> samples, const std::byte* raw) const;
+  [[noreturn]] void refuse(std::size_t target, const ValueCheck& check, std::int64_t sample, double value) const;
   Source match(const FeedTarget& target, int field) const;
   std::string labels_as_input() const;
   void set_scale(Source& source, const FeedTarget& target, const Field& field) const;

@@ -85,18 +85,26 @@ void Feed::check_values(std::string_view loss) {
   }
 }
 
-void Feed::check_values(std::size_t t, std::string_view loss) {
+ValueCheck Feed::check_of(std::size_t t, std::string_view loss) const {
   const Source& s = sources_[t];
-  if (s.encoded) return;
   const FeedTarget& target = targets_[t];
   const Field& field = data_.fields()[static_cast<std::size_t>(s.field)];
   const bool dense = target.label && is_float(target.sample.dtype) && !s.one_hot;
   const IndexRange indices = s.one_hot ? IndexRange{.count = target.sample.shape.elements()} : dense ? IndexRange{} : target.indices;
-  const Allowed allowed = indices.count > 0 ? Allowed{static_cast<double>(indices.lowest), static_cast<double>(indices.count - 1), true}
-                                            : allowed_in(target, field.sample.dtype, loss);
-  if (allowed.all()) return;
-  const std::int64_t each = field.sample.shape.elements();
-  const std::size_t bytes = static_cast<std::size_t>(each) * size_of(field.sample.dtype);
+  return {indices, indices.count > 0 ? Allowed{static_cast<double>(indices.lowest), static_cast<double>(indices.count - 1), true}
+                                     : allowed_in(target, field.sample.dtype, loss)};
+}
+
+void Feed::check_values(std::size_t t, std::string_view loss) {
+  Source& s = sources_[t];
+  if (s.encoded) return;
+  const ValueCheck check = check_of(t, loss);
+  if (check.allowed.all()) return;
+  if (data_.iterable()) {
+    s.check = check;
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(bytes_of(s.have));
   constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
   const auto chunk = static_cast<std::int64_t>(std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, bytes)));
   const std::int64_t distinct = data_.distinct(static_cast<std::size_t>(s.field));
@@ -106,20 +114,25 @@ void Feed::check_values(std::size_t t, std::string_view loss) {
     samples.resize(static_cast<std::size_t>(std::min(chunk, distinct - begin)));
     std::iota(samples.begin(), samples.end(), begin);
     data_.read(static_cast<std::size_t>(s.field), samples, raw.data());
-    visit_number(field.sample.dtype, [&]<class T>() {
-      const std::span given(reinterpret_cast<const T*>(raw.data()), samples.size() * static_cast<std::size_t>(each));
-      const auto bad = std::find_if(given.begin(), given.end(), [&](T v) {
-        return !allowed.has(static_cast<double>(v)) &&
-               !(indices.ignored && static_cast<double>(v) == static_cast<double>(*indices.ignored));
-      });
-      if (bad != given.end())
-        refuse(t, indices, allowed, samples[static_cast<std::size_t>(bad - given.begin()) / static_cast<std::size_t>(each)],
-               static_cast<double>(*bad));
-    });
+    look_through(t, check, samples, raw.data());
   }
 }
 
-void Feed::refuse(std::size_t t, const IndexRange& indices, const Allowed& allowed, std::int64_t sample, double value) const {
+void Feed::look_through(std::size_t t, const ValueCheck& check, std::span<const std::int64_t> samples, const std::byte* raw) const {
+  const TensorType& have = sources_[t].have;
+  const auto each = static_cast<std::size_t>(have.shape.elements());
+  const std::optional<std::int64_t>& ignored = check.indices.ignored;
+  visit_number(have.dtype, [&]<class T>() {
+    const std::span given(reinterpret_cast<const T*>(raw), samples.size() * each);
+    const auto bad = std::find_if(given.begin(), given.end(), [&](T v) {
+      return !check.allowed.has(static_cast<double>(v)) && !(ignored && static_cast<double>(v) == static_cast<double>(*ignored));
+    });
+    if (bad != given.end()) refuse(t, check, samples[static_cast<std::size_t>(bad - given.begin()) / each], static_cast<double>(*bad));
+  });
+}
+
+void Feed::refuse(std::size_t t, const ValueCheck& check, std::int64_t sample, double value) const {
+  const auto& [indices, allowed] = check;
   const FeedTarget& target = targets_[t];
   const std::string where = data_.describe(sample), &field = data_.fields()[static_cast<std::size_t>(sources_[t].field)].name;
   const std::string range = concat("(", indices.lowest, " to ", indices.count - 1, ")");

@@ -65,7 +65,7 @@ std::int64_t EpochOrder::operator[](std::int64_t place) const {
 }
 
 Loader::Loader(Feed& feed, LoaderOptions options) : feed_(feed), o_(std::move(options)), epoch_(o_.epoch), index_(o_.batch) {
-  const std::int64_t workers = o_.workers > 0 ? o_.workers : feed.workers();
+  const std::int64_t workers = feed.data().iterable() ? 1 : o_.workers > 0 ? o_.workers : feed.workers();
   slots_.resize(static_cast<std::size_t>(workers) + o_.held + 1);
   const std::int64_t rows = std::max(o_.order.batch, parts_of(o_.order.samples % o_.order.batch).batch());
   std::size_t number = 0;
@@ -128,6 +128,7 @@ void Loader::make(const Ticket& ticket) {
   }
   LoadedBatch& batch = ticket.slot->batch;
   const std::vector<RowRange> rows = o_.rows ? o_.rows(std::ssize(samples), parts.count) : std::vector{RowRange{0, std::ssize(samples)}};
+  feed_.data().draw(begin, size);
   feed_.fill(samples, rows, ticket.epoch, o_.augment, batch.inputs);
   batch.bucket = o_.buckets ? o_.buckets->of(samples) : 0;
   if (o_.buckets) o_.buckets->cut(batch.bucket, std::ssize(samples), rows, batch.inputs);

@@ -65,7 +65,7 @@ struct LoaderOptions {
   std::int64_t epoch = 0, batch = 0;  // it begins with this batch of this epoch
   std::int64_t epochs = 1;       // it ends before the epoch of this number; 0: never
   std::size_t held = 1;          // of the batches given so many stay as they are, the last ones
-  std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers
+  std::int64_t workers = 0;      // threads, each at a batch of its own; 0: Feed::workers. Of an iterable data set one
   const Buckets* buckets = nullptr;  // outlives the loader; null: batches are not cut
   RowsOf rows;                   // which of a batch of so many, in so many micro-batches, the model's inputs are wanted of; empty: all
   std::function<std::byte*(std::size_t number, std::int64_t bytes)> memory;  // buffers, by number; empty: the loader's own

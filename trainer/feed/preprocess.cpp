@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/option.h"
 #include "base/spec.h"
+#include "data/iterable.h"
 
 namespace tandem {
 namespace {
@@ -118,6 +120,7 @@ std::span<const Recipe> augmentation_recipes() {
 
 std::int64_t measure_normalize(Preprocess& p, const Dataset& data, const DataRequest& request) {
   constexpr std::int64_t most = 2000, chunk = 50;
+  need_all_samples(data, concat(option("normalize"), " auto"));
   const auto input = std::ranges::find_if(request.inputs,
                                           [](const Field& f) { return f.sample.dtype == DType::float32 && f.sample.shape.elements() > 0; });
   if (input == request.inputs.end()) fail(ExitCode::data, "normalize auto: the model has no input of float32 to measure");

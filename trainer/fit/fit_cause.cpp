@@ -53,7 +53,7 @@ std::string Fit::advice(std::int64_t failed) {
 std::string Fit::cause_of(std::int64_t failed, bool kept) {
   constexpr std::string_view rate = ": try a smaller learning rate or a warm-up";
   constexpr double patience = 60;  // seconds of training that the way back may take
-  if (s_.options.world || (!kept && !from_initial_)) return std::string(rate);
+  if (s_.options.world || data_.iterable() || (!kept && !from_initial_)) return std::string(rate);
   const std::int64_t again = failed - (kept ? checkpoints_.step() : 0);
   if (!o_.check_nan && again * seconds(trained_) > patience * static_cast<double>(std::max<std::int64_t>(1, s_.step - started_)))
     return concat(rate, ". The cause is not sought, it lies ", again, " steps behind what was kept (", option("check_nan"), " seeks it, ",

@@ -29,7 +29,7 @@ class Fit {
         bytes_(feed_.give_bytes(state.options.plan.given_bytes)),
         buckets_(state.buckets_for(feed_)),
         from_initial_(std::exchange(state.initial, false)),
-        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle, .seed = state.options.seed, .buckets = buckets_.by_sample()},
+        order_{.samples = data.size(), .batch = state.running().plan(0).batch, .shuffle = options.shuffle && !data.iterable(), .seed = state.options.seed, .buckets = buckets_.by_sample()},
         steps_(state, options, order_),
         checkpoints_(folder_, state, data, order_, options) {}
 

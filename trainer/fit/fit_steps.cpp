@@ -25,6 +25,7 @@ void Fit::train() {
   LoaderOptions wanted = batches_from_here();
   if (o_.run_ahead && s_.running().will_run_ahead()) wanted.held = 2;  // those of the steps under way
   wanted.rows = s_.rows_here();
+  if (data_.iterable()) wanted.epochs = (total + order_.batches() - 1) / order_.batches();  // what follows may be another run's
   // odd ones are evaluations'
   wanted.memory = [&](std::size_t number, std::int64_t bytes) { return s_.running().host_memory(2 * number, bytes); };
   Loader loader(feed_, wanted);

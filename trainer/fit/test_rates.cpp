@@ -45,7 +45,7 @@ RateTest Model::test_rates(const Dataset& data, const FitOptions& options, const
   const Buckets buckets = s.buckets_for(feed);
   const BatchOrder order{.samples = data.size(),
                          .batch = s.running().plan(0).batch,
-                         .shuffle = options.shuffle,
+                         .shuffle = options.shuffle && !data.iterable(),
                          .seed = s.options.seed,
                          .buckets = buckets.by_sample()};
   Loader loader(feed, {.order = order,

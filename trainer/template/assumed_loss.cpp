@@ -70,7 +70,7 @@ std::string ModelTemplate::assume_loss(ModelOptions& o, const Dataset& data) con
   if (!o.plan.loss.assumed) return "";
   const auto fields = data.fields();
   const auto label = std::find_if(fields.begin(), fields.end(), [](const Field& f) { return f.role == Role::label; });
-  if (label == fields.end() || data.size() == 0 || data.follows_request()) return without_labels(o.plan.loss.name);
+  if (label == fields.end() || data.size() == 0 || data.iterable() || data.follows_request()) return without_labels(o.plan.loss.name);
   const bool sigmoid = o.plan.loss.name == "binary-cross-entropy";
   const Range range = range_of(data, static_cast<std::size_t>(label - fields.begin()));
   const auto labels = [&] { return concat("labels '", label->name, "' of ", text_of(range.least), " to ", text_of(range.most)); };

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/option.h"
 #include "base/spec.h"
+#include "data/iterable.h"
 #include "planner/loss/labels.h"
 #include "trainer/template/model_template.h"
 
@@ -34,6 +35,7 @@ std::vector<double> ModelTemplate::class_weights(std::string_view text, const Mo
       fail(ExitCode::usage, option("class_weights"), " '", text, "': ", weights.size(), " weights for ", l.classes, " classes");
     return weights;
   }
+  need_all_samples(data, concat(option("class_weights"), " balanced"));
   const auto fields = data.fields();
   const auto field = std::find_if(fields.begin(), fields.end(),
                                   [&](const Field& f) { return f.role == Role::label && (l.output.empty() || f.name == l.output); });
