@@ -15,7 +15,7 @@ add_library(tandem::tandem ALIAS tandem_shared)
 set_target_properties(tandem_shared PROPERTIES
   OUTPUT_NAME tandem EXPORT_NAME tandem LINKER_LANGUAGE CXX
   VERSION ${PROJECT_VERSION} SOVERSION ${TANDEM_SOVERSION}
-  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  LINK_DEPENDS ${PROJECT_BINARY_DIR}/exports.map)
 target_compile_features(tandem_shared INTERFACE cxx_std_20)
 # Applications see all headers below tandem/, in the build tree as in the installed one: here each is copied with the includes of
 # its own kind under that name, so that no short one ("graph/...") can meet an application's.
@@ -30,8 +30,10 @@ endforeach()
 target_include_directories(tandem_shared INTERFACE $<BUILD_INTERFACE:${headers}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(tandem_shared PRIVATE
   protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${TANDEM_FORMAT_LIBRARIES} ${DNNL_LIBRARY} ${SODIUM_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
-# Only namespace tandem is visible to other libraries and the application.
-target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+# Other libraries and the application see what the public headers declare, and what the Python module uses besides.
+include(cmake/exports.cmake)
+tandem_exports(${PROJECT_BINARY_DIR}/exports.map ${TANDEM_PUBLIC_HEADERS} ${TANDEM_PYTHON_HEADERS})
+target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/exports.map)
 if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program
   target_link_options(tandem_shared PRIVATE -Wl,--no-undefined)
 endif()
