@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _data, _options, _tandem
+from . import _batches, _data, _options, _tandem
 from ._errors import UsageError
 from .callbacks import Callback, Checkpoint, History, overrides
 from .optimizers import Optimizer
+from ._progress import progress_of
 from .plan import Layer, Plan
 
 _EPOCH_KEYS = ("epoch", "epochs", "step")
@@ -26,14 +27,15 @@ class TandemWarning(UserWarning):
 class _Hooks:
     """What the library calls during a training, on the thread that called fit."""
 
-    def __init__(self, model, callbacks, history, say):
-        self.model, self.callbacks, self.history, self.say = model, callbacks, history, say
+    def __init__(self, model, callbacks, history, progress):
+        self.model, self.callbacks, self.history, self.progress = model, callbacks, history, progress
         self.on_batch = [c for c in callbacks if overrides(c, "on_train_batch_end") or "on_train_batch_end" in vars(c)]
         self.looks_at_steps = bool(self.on_batch)
         self.epoch, self.batch = 0, 0  # under way: the epoch from 1, the last step's place in it
 
     def begin_epoch(self, epoch):
         self.epoch, self.batch = epoch, 0
+        self.progress.begin_epoch(epoch)
         for c in self.callbacks:
             c.on_epoch_begin(epoch - 1, {})
 
@@ -41,6 +43,7 @@ class _Hooks:
         if report["epoch"] != self.epoch:
             self.begin_epoch(report["epoch"])
         self.batch += 1
+        self.progress.step(self.batch, report)
         for c in self.on_batch:
             c.on_train_batch_end(self.batch - 1, report)
         return self.model.stop_training
@@ -49,9 +52,7 @@ class _Hooks:
         self.model._tell()
         logs = {name: value for name, value in report.items() if name not in _EPOCH_KEYS}
         self.history.add(report["epoch"] - 1, logs)
-        if self.say:
-            numbers = "  ".join(f"{name} {value:.4g}" for name, value in logs.items() if name not in ("seconds", "samples_per_second"))
-            print(f"epoch {report['epoch']}/{report['epochs'] or '?'}  {numbers}  {logs.get('samples_per_second', 0):.0f} samples/s", file=sys.stderr)
+        self.progress.epoch(report, logs)
         for c in self.callbacks:
             c.on_epoch_end(report["epoch"] - 1, logs)
         return self.model.stop_training
@@ -128,20 +129,24 @@ class Model:
 
     _says = False
 
-    def fit(self, x: Any, y: Any = None, *, batch_size: int | None = None, epochs: int | None = None, validation_data: Any = None,
-            validation_split: float | None = None, sample_weight: Any = None, callbacks: Iterable[Callback] = (),
-            verbose: int | str = "auto", **options: Any) -> History:
+    def fit(self, x: Any, y: Any = None, *, batch_size: int | None = None, epochs: int | None = None, steps_per_epoch: int | None = None,
+            validation_data: Any = None, validation_split: float | None = None, sample_weight: Any = None,
+            callbacks: Iterable[Callback] = (), verbose: int | str = "auto", **options: Any) -> History:
         """Trains. Returns a History.
 
         x: arrays of samples along axis 0: one, a list in the order of `inputs`, or a dict by input (NumPy, PyTorch, anything with
-        DLPack, tables of pandas and Arrow); an iterable of batches such as a DataLoader, which is read into memory once; or a text as
-        --data has it ("idx:data/mnist", "images.npy").
+        DLPack, tables of pandas and Arrow); an iterable of batches such as a DataLoader or a generator; or a text as --data has it
+        ("idx:data/mnist", "images.npy").
+        steps_per_epoch: of an iterable: it is read while it trains, in its order, `steps_per_epoch` batches of `batch_size` samples an
+        epoch (left out, the size of its first batch), whatever the sizes of its own batches. An iterable that has ended begins again
+        where it can; a generator cannot. Without steps_per_epoch an iterable is read into memory once, before the first step.
         y: labels of as many samples: class numbers [N], or values of the output's shape; of several outputs a dict by output.
         sample_weight: [N], how much each sample counts.
         validation_data: (x, y), (x, y, sample_weight), an iterable or a text; measured after each epoch.
         batch_size: samples of a step, over all devices (default 32). epochs: times through the data (default 1).
         callbacks: objects of `tandem_onnx.callbacks`.
-        verbose: 0 says nothing, 1 a line an epoch on stderr, "auto" 1 in a terminal.
+        verbose: 0 says nothing, 1 shows a bar that moves with the steps, 2 a line an epoch, all on stderr; "auto" is 1 in a terminal and in a
+        notebook, elsewhere 0.
         options: as in `compile`, for this call and later ones.
 
         float64, int32 and bool arrays are cast as the model wants them; arrays are read where they lie. Ctrl-C ends the run after its
@@ -149,32 +154,43 @@ class Model:
         where the loss is no number.
         """
         callbacks = list(callbacks)
-        self._says = verbose == 1 or (verbose == "auto" and sys.stderr.isatty())
+        progress = progress_of(verbose, epochs or 1)
+        self._says = progress.says
         records = {}  # of this call alone
         for c in callbacks:
             c.set_model(self)
             if isinstance(c, Checkpoint):
                 records.update(c.options)
         self._remember(batch_size=batch_size, **options)
+        data = self._training_data(x, y, sample_weight, steps_per_epoch)
         options_text = self._as_json(epochs=epochs, validation_split=validation_split, **records)
-        data = _data.source(self, x, y, sample_weight)
         validation = None
         if validation_data is not None:
             validation = _data.source(self, *(validation_data if isinstance(validation_data, tuple) else (validation_data,)))
         history = History()
-        hooks = _Hooks(self, callbacks, history, self._says)
+        hooks = _Hooks(self, callbacks, history, progress)
         self.stop_training = False
         for c in callbacks:
             c.on_train_begin({})
         try:
             done = self._model.fit(options_text, data, validation, hooks)
         finally:
+            progress.end()
             for c in callbacks:
                 c.on_train_end({})
             self._tell()
         history.steps, history.samples_per_second = done["steps"], done["samples_per_second"]
         history.waiting_share, history.stopped = done["waiting_share"], done["stopped"]
         return history
+
+    def _training_data(self, x, y, sample_weight, steps_per_epoch):
+        if steps_per_epoch is None:
+            return _data.source(self, x, y, sample_weight)
+        if not _data.is_batches(x) or y is not None or sample_weight is not None:
+            raise UsageError("steps_per_epoch: for an iterable of batches with their labels in them; an epoch of arrays is all their samples")
+        data, size = _batches.opened(self, x, steps_per_epoch, self._given.get("batch_size"))
+        self._remember(batch_size=size)
+        return data
 
     def _remember(self, **options):
         _options.check_not_of_file(options)
