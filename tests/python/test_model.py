@@ -33,6 +33,16 @@ def test_learns_saves_and_predicts(lenet, digits, quick, tmp_path):
     np.testing.assert_allclose(again.predict(x), scores, rtol=1e-4, atol=1e-4)
 
 
+def test_onnxruntime_runs_what_is_saved(lenet, digits, quick, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model = compiled(lenet, quick)
+    model.fit(*digits, epochs=2, batch_size=16)
+    model.save(tmp_path / "trained.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "trained.onnx"), providers=["CPUExecutionProvider"])
+    scores = session.run(None, {session.get_inputs()[0].name: digits[0]})[0]
+    np.testing.assert_allclose(model.predict(digits[0]), scores, rtol=1e-4, atol=1e-4)
+
+
 def test_the_program_gives_the_same_numbers(lenet, digits, quick, tmp_path):
     """The same options give the same losses, to the bit, as `tandem train` with the same arrays."""
     import json
