@@ -46,11 +46,13 @@ int calibrate(const Invocation& call, const Backend& cpu) {
   } else {
     std::vector<std::vector<std::string>> rows;
     for (const CalibrationTime& t : times)
-      rows.push_back({std::string(t.of->name), t.kernel, text_of_seconds(t.timing.seconds), rate_of(t), t.timing.disturbed ? "disturbed" : ""});
+      rows.push_back(
+          {std::string(t.of->name), t.kernel, text_of_seconds(t.timing.seconds), rate_of(t), t.timing.disturbed ? "disturbed" : ""});
     call.write(table({{"timed"}, {"kernel", false, 1}, {"time", true}, {"rate", true}, {""}}, std::move(rows),
                      output_columns(call.streams, call.environment)));
     if (spread > 0)
-      call.write(fmt::format("without timed kernels, plans for {} go by these rates; the checks are off by {:.0f}%\n", model.name, 100 * spread));
+      call.write(
+          fmt::format("without timed kernels, plans for {} go by these rates; the checks are off by {:.0f}%\n", model.name, 100 * spread));
   }
   const auto disturbed = std::ranges::count_if(times, [](const CalibrationTime& t) { return t.timing.disturbed; });
   if (disturbed > 0)

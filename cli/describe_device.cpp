@@ -35,7 +35,8 @@ Described describe_cpu(const Backend& cpu) {
   kind.convolutions = share(times, KernelKind::convolution, peak);
   kind.attention = kind.products * 0.75;
   kind.copies = share(times, KernelKind::elementwise, kind.bandwidth);
-  kind.links = {.levels = {{.name = "memory", .devices = 0, .bandwidth = cpu.model(0, 2).link_bandwidth}}, .host_bandwidth = kind.bandwidth};
+  kind.links = {.levels = {{.name = "memory", .devices = 0, .bandwidth = cpu.model(0, 2).link_bandwidth}},
+                .host_bandwidth = kind.bandwidth};
   const auto disturbed = std::ranges::count_if(times, [](const CalibrationTime& t) { return t.timing.disturbed; });
   return {std::move(kind), static_cast<int>(disturbed)};
 }

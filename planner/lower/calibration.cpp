@@ -73,6 +73,10 @@ std::vector<CalibrationKernel> make_kernels() {
   };
 }
 
+bool computes(KernelKind kind) {
+  return kind == KernelKind::product || kind == KernelKind::convolution || kind == KernelKind::convolution_backward;
+}
+
 double mean_of_logarithms(const std::vector<double>& values) {
   double sum = 0;
   for (const double v : values) sum += std::log(v);
@@ -117,7 +121,7 @@ const std::vector<CalibrationKernel>& calibration_kernels() {
   return kernels;
 }
 
-Calibration::Calibration(std::span<const KernelTime> times, const DeviceModel& assumed) : assumed_(assumed), device_(assumed) {
+Calibration::Calibration(std::span<const KernelTime> times, const DeviceModel& assumed) : device_(assumed) {
   const auto of = [&](KernelKind kind) {
     std::vector<KernelTime> some;
     for (const KernelTime& t : times)
@@ -129,8 +133,7 @@ Calibration::Calibration(std::span<const KernelTime> times, const DeviceModel& a
   for (const KernelKind kind : {elementwise, normalization, copy, product, convolution, convolution_backward}) {
     const std::vector<KernelTime> own = of(kind);
     if (own.empty()) continue;
-    const bool computes = kind == product || kind == convolution || kind == convolution_backward;
-    models_[static_cast<std::size_t>(kind)] = computes ? fitted_to_flops(own, model) : fitted_to_bytes(own, model);
+    models_[static_cast<std::size_t>(kind)] = computes(kind) ? fitted_to_flops(own, model) : fitted_to_bytes(own, model);
     if (kind == elementwise) model.bandwidth = models_[static_cast<std::size_t>(kind)]->bandwidth;
     if (kind == elementwise || kind == product) model.launch_seconds = models_[static_cast<std::size_t>(kind)]->launch_seconds;
   }
@@ -148,16 +151,6 @@ Calibration::Calibration(std::span<const KernelTime> times, const DeviceModel& a
   spread_ = std::max(0.01, std::exp(std::sqrt(squares / checks)) - 1);
   device_ = model;
   if (const auto& products = models_[static_cast<std::size_t>(product)]) device_.flops = products->flops;
-}
-
-// The efficiency that the kernel was described with is what its assumed time tells, where that was bound by arithmetic.
-double Calibration::seconds(std::string_view op, double flops, double bytes, double seconds) const {
-  const DeviceModel* const fitted = model(op);
-  if (!fitted) return seconds;
-  const double busy = seconds - assumed_.launch_seconds, moves = assumed_.bandwidth > 0 ? bytes / assumed_.bandwidth : 0;
-  constexpr double usual = 0.8;
-  const double efficiency = busy > 1.0001 * moves && flops > 0 ? std::clamp(flops / (assumed_.flops * busy), 1e-4, 4.0) : usual;
-  return estimate(flops, bytes, efficiency, *fitted);
 }
 
 const DeviceModel* Calibration::model(std::string_view op) const {
@@ -201,6 +194,22 @@ std::vector<CalibrationTime> times_by(Tuner& tuner, const DeviceModel& device) {
   return list;
 }
 
+// That a step's kernel is described with; of kernels that move more than they compute any is right.
+std::optional<double> efficiency_of(const Backend& backend, const Plan& plan, const DeviceProgram& program, const Step& step) {
+  const LaunchStep& launch = *step.as<LaunchStep>();
+  if (!computes(kind_of(step.op()))) return 1;
+  const auto operands = [&](const std::vector<BufferId>& buffers) {
+    std::vector<Operand> list;
+    for (const BufferId b : buffers) list.push_back(b.present() ? program.buffers[b].operand : Operand());
+    return list;
+  };
+  KernelRequest request{launch.op, &launch.attributes, operands(step.inputs), operands(step.outputs), plan.options, launch.kernel};
+  request.options.threads = program.model.threads;
+  for (const KernelDescription& d : backend.describe(request))
+    if (d.kernel == launch.kernel) return d.efficiency;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<CalibrationTime> time_for_calibration(const Backend& backend, const DeviceModel& device, const std::string& cache_file) {
@@ -238,10 +247,13 @@ void use_calibrations(Plan& plan, Backends backends, const std::string& cache_fi
     DeviceProgram& program = plan.programs[d.program];
     const bool timed = std::ranges::any_of(program.steps, &Step::measured);
     if (d.device.backend != "cpu" || timed || program.model.name.find(calibrated_mark) != std::string::npos) continue;
-    const Calibration c = calibration_of(find_backend(backends, d.device.backend), program.model, cache_file);
+    const Backend& backend = find_backend(backends, d.device.backend);
+    const Calibration c = calibration_of(backend, program.model, cache_file);
     if (c.spread() == 0) continue;
     for (Step& s : program.steps)
-      if (s.as<LaunchStep>()) s.seconds = c.seconds(s.op(), s.flops, s.bytes, s.seconds);
+      if (const DeviceModel* const fitted = s.as<LaunchStep>() ? c.model(s.op()) : nullptr)
+        if (const auto efficiency = efficiency_of(backend, plan, program, s))
+          s.seconds = estimate(s.flops, s.bytes, *efficiency, *fitted);
     program.model = c.device();
     program.model.name += concat(calibrated_mark, std::lround(100 * c.spread()), '%');
     any = true;

@@ -47,16 +47,13 @@ class Calibration {
   Calibration(std::span<const KernelTime> times, const DeviceModel& assumed);
   // The device as kernels of the operator find it; null: its kind was not calibrated.
   const DeviceModel* model(std::string_view op) const;
-  // Seconds of a kernel of the operator that `seconds` were assumed for, by the device as it was assumed; these where its kind was not
-  // calibrated.
-  double seconds(std::string_view op, double flops, double bytes, double seconds) const;
   const DeviceModel& device() const { return device_; }  // whose rates are those of products and sums
   // How far estimates are off: the root mean square of the checks' deviations, 0.2 is 20% more or less. 0: nothing is calibrated.
   double spread() const { return spread_; }
 
  private:
   std::array<std::optional<DeviceModel>, kernel_kinds> models_;
-  DeviceModel assumed_, device_;
+  DeviceModel device_;
   double spread_ = 0;
 };
 
@@ -66,15 +63,15 @@ struct CalibrationTime {
   double bytes = 0, efficiency = 0;
   Timing timing;
 };
-// Times the kernels, each as plans without timed kernels choose it, and keeps their times in the file of kernel times (empty: nowhere). What
-// other programs disturb is timed again, for some seconds. In the order of calibration_kernels(), without those that the backend has no
-// kernel for.
+// Times the kernels, each as plans without timed kernels choose it, and keeps their times in the file of kernel times (empty: nowhere).
+// What other programs disturb is timed again, for some seconds. In the order of calibration_kernels(), without those that the backend has
+// no kernel for.
 std::vector<CalibrationTime> time_for_calibration(const Backend& backend, const DeviceModel& device, const std::string& cache_file);
 // Of the times in the file that nothing disturbed; times nothing.
 Calibration calibration_of(const Backend& backend, const DeviceModel& device, const std::string& cache_file);
 
-// Gives the plan's launches whose kernels were not timed the times of calibrations in the file, and their programs' devices the rates. A
-// device's name then ends in "calibrated +-20%". Nothing else changes: kernels, memory and order are those that were chosen by assumed rates.
+// Gives the launches of programs without timed kernels the times of calibrations in the file, and their devices the rates. A device's name
+// then ends in "calibrated +-20%". Nothing else changes: kernels, memory and order are those that were chosen by assumed rates.
 void use_calibrations(Plan& plan, Backends backends, const std::string& cache_file);
 
 }  // namespace tandem

@@ -98,7 +98,8 @@ TEST_F(Described, ACalibrationIsKeptForPlans) {
   const Json calibration = json("devices --calibrate --json");
   const double spread = calibration.at("spread").number();
   EXPECT_EQ(calibration.at("kernels").array().size(), 14u);
-  for (const char* line : {"plan MODELS/lenet.onnx --batch-size 8 --json", "plan MODELS/lenet.onnx --batch-size 8 --devices cpu:0-1 --json"}) {
+  for (const char* line :
+       {"plan MODELS/lenet.onnx --batch-size 8 --json", "plan MODELS/lenet.onnx --batch-size 8 --devices cpu:0-1 --json"}) {
     const std::string name = json(line).at("programs").array().at(0).at("model").at("name").text();
     const bool all_cores = std::string(line).find("0-1") == std::string::npos;
     EXPECT_EQ(name.find("calibrated +-") != std::string::npos, all_cores && spread > 0) << name;

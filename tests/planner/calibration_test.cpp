@@ -12,8 +12,9 @@ namespace tandem {
 namespace {
 
 constexpr DeviceModel assumed{.flops = 1e11, .bandwidth = 2e10, .launch_seconds = 2e-6};
-constexpr const char* operators[] = {"InnerProduct", "MatMul", "Conv", "ConvolutionBackwardData", "Add", "SgdUpdate", "BatchNormalizationTraining",
-                                     "Softmax", "Transpose", "Reorder"};
+constexpr const char* operators[] = {
+    "InnerProduct", "MatMul",    "Conv",   "ConvolutionBackwardData", "Add", "SgdUpdate", "BatchNormalizationTraining",
+    "Softmax",      "Transpose", "Reorder"};
 
 // The kernels as a device would run them, each `factor` times as long as its kind's.
 std::vector<KernelTime> times_on(const DeviceModel& device, const std::function<double()>& factor) {
@@ -119,8 +120,8 @@ class CalibratedPlans : public testing::Test {
   ~CalibratedPlans() override { std::filesystem::remove_all(folder_); }
   std::string file() const { return folder_ / "kernels.cache"; }
   void calibrate(const Backend& backend) const { time_for_calibration(backend, backend.model(0, 1), file()); }
-  Plan plan(const Backend& backend, bool autotune = false) const {
-    CompileOptions o{.mode = PlanMode::training, .batch = 16, .devices = {{{"cpu", 0}}}};
+  Plan plan(const Backend& backend, bool autotune = false, std::int64_t batch = 16) const {
+    CompileOptions o{.mode = PlanMode::training, .batch = batch, .devices = {{{"cpu", 0}}}};
     o.tuning = {.autotune = autotune, .cache = file()};
     const Backend* const all[] = {&backend};
     Plan plan = compile(small_models::convnet, o, all);
@@ -140,6 +141,8 @@ TEST_F(CalibratedPlans, HaveOtherTimesAndNothingElse) {
   Plan after = plan(slow);
   EXPECT_TRUE(is_calibrated(after)) << after.programs[0].model.name;
   EXPECT_GT(after.seconds, before.seconds);
+  EXPECT_GT(plan(slow, false, 64).seconds, plan(slow, false, 32).seconds) << "more samples take longer";
+  EXPECT_GT(plan(slow, false, 32).seconds, after.seconds);
   EXPECT_EQ(slow.timed, 14) << "a plan times nothing";
   const Plan timed = plan(slow, true);
   EXPECT_FALSE(is_calibrated(timed)) << "what was timed says more";
