@@ -129,8 +129,9 @@ class Session {
   std::vector<std::vector<double>> run_timed(std::size_t plan, std::span<const std::byte* const> inputs,
                                              std::span<std::byte* const> outputs, const StepState& state, int repeats = 1);
 
-  // run() that keeps its outputs and notes when each step began and ended, on the devices of all ranks: by device, of the written out plan's steps (expanded),
-  // in seconds since the step's begin. On devices that work by themselves (GPUs) with a wait after each step, so that none overlap.
+  // run() that keeps its outputs and notes when each step began and ended, on the devices of all ranks: by device, of the written out
+  // plan's steps (expanded), in seconds since the step's begin. On devices that work by themselves (GPUs) with a wait after each step, so
+  // that none overlap.
   std::vector<Timeline> run_traced(std::size_t plan, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
                                    const StepState& state);
 
