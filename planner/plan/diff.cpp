@@ -78,8 +78,8 @@ DiffTable general(const Plan& a, const Plan& b) {
   const auto mode = [](const Plan& p) { return p.mode == PlanMode::training ? "training" : "inference"; };
   f.row("model", a.model, b.model);
   f.row("mode", mode(a), mode(b));
-  f.row("batch", a.batch, b.batch, Unit::count);
-  f.row("micro-batches", a.micro_batches, b.micro_batches, Unit::count);
+  f.row("batch", a.batch, b.batch, DiffUnit::count);
+  f.row("micro-batches", a.micro_batches, b.micro_batches, DiffUnit::count);
   f.row("schedule", a.schedule, b.schedule);
   f.row("inputs", types_of(a.inputs), types_of(b.inputs));
   f.row("outputs", types_of(a.outputs), types_of(b.outputs));
@@ -89,9 +89,9 @@ DiffTable general(const Plan& a, const Plan& b) {
   f.row("recompute", a.recompute, b.recompute);
   f.row("offload", a.offload, b.offload);
   f.row("kernels", kernels_of(a.options), kernels_of(b.options));
-  f.row("estimated step", a.seconds, b.seconds, Unit::seconds);
-  f.row("samples/s", rate_of(a), rate_of(b), Unit::count);
-  f.row("process", process_memory(a).total(), process_memory(b).total(), Unit::bytes);
+  f.row("estimated step", a.seconds, b.seconds, DiffUnit::seconds);
+  f.row("samples/s", rate_of(a), rate_of(b), DiffUnit::count);
+  f.row("process", process_memory(a).total(), process_memory(b).total(), DiffUnit::bytes);
   add_options(f, a.record, b.record);
   return table;
 }
@@ -156,7 +156,7 @@ DiffTable devices(const Plan& a, const Plan& b, const std::vector<DeviceMatch>& 
     const std::string name = title_of(a, b, g);
     if (!g.both()) {
       const DeviceProgram& program = g.before.index < 0 ? b.programs[g.after] : a.programs[g.before];
-      add_only(table, g.before.index < 0, name, "", "peak memory", program.peak_bytes(), Unit::bytes);
+      add_only(table, g.before.index < 0, name, "", "peak memory", program.peak_bytes(), DiffUnit::bytes);
       continue;
     }
     const DeviceProgram &p = a.programs[g.before], &q = b.programs[g.after];
@@ -164,12 +164,12 @@ DiffTable devices(const Plan& a, const Plan& b, const std::vector<DeviceMatch>& 
     f.row("devices", names_in(a, g.devices), names_in(b, g.devices));
     f.row("model", p.model.name, q.model.name);
     f.row("rows", rows_of(a, g.devices), rows_of(b, g.devices));
-    f.row("steps", p.steps.size(), q.steps.size(), Unit::count);
-    f.row("estimate", longest(before, g.devices), longest(after, g.devices), Unit::seconds);
-    f.row("peak memory", p.peak_bytes(), q.peak_bytes(), Unit::bytes);
-    for (const ArenaKind kind : arena_kinds) f.row(concat("arena ", name_of(kind)), bytes_of(p, kind), bytes_of(q, kind), Unit::bytes);
+    f.row("steps", p.steps.size(), q.steps.size(), DiffUnit::count);
+    f.row("estimate", longest(before, g.devices), longest(after, g.devices), DiffUnit::seconds);
+    f.row("peak memory", p.peak_bytes(), q.peak_bytes(), DiffUnit::bytes);
+    for (const ArenaKind kind : arena_kinds) f.row(concat("arena ", name_of(kind)), bytes_of(p, kind), bytes_of(q, kind), DiffUnit::bytes);
     for (const MemoryClass kind : memory_classes)
-      f.row(concat(name_of(kind), " at the peak"), bytes_at_peak(p, kind), bytes_at_peak(q, kind), Unit::bytes);
+      f.row(concat(name_of(kind), " at the peak"), bytes_at_peak(p, kind), bytes_at_peak(q, kind), DiffUnit::bytes);
   }
   return table;
 }
@@ -208,7 +208,7 @@ DiffTable parameters(const Plan& a, const Plan& b) {
   for (const Pair& pair : paired({keys_of(a.parameters, key)}, {keys_of(b.parameters, key)})) {
     if (!pair.both()) {
       const PlanParameter& only = pair.before < 0 ? b.parameters[at(pair.after)] : a.parameters[at(pair.before)];
-      add_only(table, pair.before < 0, only.name, kind(only), "bytes", tandem::bytes_of(only.type), Unit::bytes);
+      add_only(table, pair.before < 0, only.name, kind(only), "bytes", tandem::bytes_of(only.type), DiffUnit::bytes);
       continue;
     }
     const PlanParameter &p = a.parameters[at(pair.before)], &q = b.parameters[at(pair.after)];
@@ -235,18 +235,18 @@ DiffTable exchanges(const Plan& a, const Plan& b) {
   for (const Pair& pair : paired({keys_of(a.exchanges, key)}, {keys_of(b.exchanges, key)})) {
     if (!pair.both()) {
       const Exchange& only = pair.before < 0 ? b.exchanges[at(pair.after)] : a.exchanges[at(pair.before)];
-      add_only(table, pair.before < 0, name(only), name_of(only.kind), "bytes", bytes(only), Unit::bytes);
+      add_only(table, pair.before < 0, name(only), name_of(only.kind), "bytes", bytes(only), DiffUnit::bytes);
       continue;
     }
     const Exchange &d = a.exchanges[at(pair.before)], &e = b.exchanges[at(pair.after)];
     Facts f(table, name(d), name_of(d.kind));
     f.row("name", d.name, e.name);
-    f.row("bytes", bytes(d), bytes(e), Unit::bytes);
+    f.row("bytes", bytes(d), bytes(e), DiffUnit::bytes);
     f.row("among", names_in(a, d.devices), names_in(b, e.devices));
-    f.row("rows", d.rows, e.rows, Unit::count);
+    f.row("rows", d.rows, e.rows, DiffUnit::count);
     f.row("type", to_string(d.dtype), to_string(e.dtype));
     f.row("carries", joined(d.values), joined(e.values));
-    f.row("estimate", d.seconds, e.seconds, Unit::seconds);
+    f.row("estimate", d.seconds, e.seconds, DiffUnit::seconds);
   }
   return table;
 }
@@ -258,12 +258,12 @@ DiffTable transfers(const Plan& a, const Plan& b) {
   for (const Pair& pair : paired({keys_of(a.transfers, key)}, {keys_of(b.transfers, key)})) {
     if (!pair.both()) {
       const PlanTransfer& only = pair.before < 0 ? b.transfers[at(pair.after)] : a.transfers[at(pair.before)];
-      add_only(table, pair.before < 0, name(only), name_of(only.kind), "bytes", only.bytes, Unit::bytes);
+      add_only(table, pair.before < 0, name(only), name_of(only.kind), "bytes", only.bytes, DiffUnit::bytes);
       continue;
     }
     const PlanTransfer &t = a.transfers[at(pair.before)], &u = b.transfers[at(pair.after)];
     Facts f(table, name(t), name_of(t.kind));
-    f.row("bytes", t.bytes, u.bytes, Unit::bytes);
+    f.row("bytes", t.bytes, u.bytes, DiffUnit::bytes);
     f.row("along", t.axis, u.axis);
     f.row("reason", t.reason, u.reason);
   }

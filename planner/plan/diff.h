@@ -9,7 +9,7 @@
 namespace tandem {
 
 enum class Change { changed, removed, added };  // from the first plan to the second
-enum class Unit { text, bytes, seconds, count };
+enum class DiffUnit { text, bytes, seconds, count };
 
 struct DiffRow {
   Change change = Change::changed;
@@ -17,7 +17,7 @@ struct DiffRow {
   std::string kind;    // operator, kind of exchange; or empty
   std::string what;    // which fact of it: "kernel"
   Json before, after;  // null where a plan has none
-  Unit unit = Unit::text;
+  DiffUnit unit = DiffUnit::text;
 };
 struct DiffTable {
   std::string title;    // "Steps of cpu:0-1"

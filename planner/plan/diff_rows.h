@@ -13,7 +13,7 @@ namespace tandem {
 class Facts {
  public:
   Facts(DiffTable& table, std::string name, std::string_view kind = "") : table_(table), name_(std::move(name)), kind_(kind) {}
-  void row(std::string what, Json before, Json after, Unit unit = Unit::text) {
+  void row(std::string what, Json before, Json after, DiffUnit unit = DiffUnit::text) {
     if (before.dump() != after.dump())
       table_.rows.push_back({Change::changed, name_, kind_, std::move(what), std::move(before), std::move(after), unit});
   }
@@ -24,14 +24,14 @@ class Facts {
 };
 
 // A row for a thing that one plan alone has, by one fact of it.
-inline void add_only(DiffTable& table, bool added, std::string name, std::string_view kind, std::string what, Json value, Unit unit) {
+inline void add_only(DiffTable& table, bool added, std::string name, std::string_view kind, std::string what, Json value, DiffUnit unit) {
   table.rows.push_back({added ? Change::added : Change::removed, std::move(name), std::string(kind), std::move(what),
                         added ? Json() : value, added ? value : Json(), unit});
 }
 
 // What changes for many things when it does for one is a number.
 inline void add_count(DiffTable& table, std::string what, std::size_t count) {
-  if (count > 0) table.rows.push_back({Change::changed, "", "", std::move(what), Json(), Json(count), Unit::count});
+  if (count > 0) table.rows.push_back({Change::changed, "", "", std::move(what), Json(), Json(count), DiffUnit::count});
 }
 
 // Items by their places in two lists, paired where they have one key: of several the first with the first. Absent: -1. Those of the second

@@ -80,7 +80,7 @@ void add_operand(Facts& f, const std::string& what, const ProgramSide& a, const 
 
 void add_operands(Facts& f, std::string_view what, const ProgramSide& a, const ProgramSide& b, const std::vector<BufferId>& before,
                   const std::vector<BufferId>& after) {
-  if (before.size() != after.size()) return f.row(concat(what, 's'), before.size(), after.size(), Unit::count);
+  if (before.size() != after.size()) return f.row(concat(what, 's'), before.size(), after.size(), DiffUnit::count);
   for (std::size_t i = 0; i < before.size(); ++i)
     add_operand(f, i == 0 ? std::string(what) : concat(what, ' ', i + 1), a, b, before[i], after[i]);
 }
@@ -98,7 +98,7 @@ void add_facts(Facts& f, const ProgramSide& a, const ProgramSide& b, const Step&
   f.row("stream", stream_names[at(s.stream)], stream_names[at(t.stream)]);
   add_operands(f, "input", a, b, s.inputs, t.inputs);
   add_operands(f, "output", a, b, s.outputs, t.outputs);
-  f.row("workspace", workspace_of(a, s), workspace_of(b, t), Unit::bytes);
+  f.row("workspace", workspace_of(a, s), workspace_of(b, t), DiffUnit::bytes);
 }
 
 // Which pairs stand in one order in both plans: the longest list of places that grow in both.
@@ -157,7 +157,7 @@ DiffTable diff_of_steps(const ProgramSide& a, const ProgramSide& b, const std::s
       const auto* launch = step.as<LaunchStep>();
       const BufferId moves = !step.outputs.empty() ? step.outputs[0] : !step.inputs.empty() ? step.inputs[0] : BufferId{};
       add_only(table, is_new, node_of(side, step), kind_in(side, step), launch ? "kernel" : "value",
-               launch ? Json(launch->kernel) : text_of_buffer(side, moves), Unit::text);
+               launch ? Json(launch->kernel) : text_of_buffer(side, moves), DiffUnit::text);
       continue;
     }
     const std::size_t rows = table.rows.size();

@@ -20,13 +20,13 @@ constexpr std::string_view unit_names[] = {"text", "bytes", "seconds", "count"};
 constexpr std::string_view change_names[] = {"changed", "removed", "added"};
 constexpr std::string_view change_marks[] = {"", "-", "+"};
 
-std::string text_of(const Json& value, Unit unit) {
+std::string text_of(const Json& value, DiffUnit unit) {
   if (value.is_null()) return "";
   switch (unit) {
-    case Unit::text: return value.text();
-    case Unit::bytes: return text_of_bytes(value.integer());
-    case Unit::seconds: return text_of_seconds(value.number());
-    case Unit::count: return value.number() == std::floor(value.number()) ? text_of_integer(std::llround(value.number()))
+    case DiffUnit::text: return value.text();
+    case DiffUnit::bytes: return text_of_bytes(value.integer());
+    case DiffUnit::seconds: return text_of_seconds(value.number());
+    case DiffUnit::count: return value.number() == std::floor(value.number()) ? text_of_integer(std::llround(value.number()))
                                                                          : text_of_rate(value.number());
   }
   return "";
@@ -34,7 +34,7 @@ std::string text_of(const Json& value, Unit unit) {
 
 // "+12.5%"
 std::string by(const DiffRow& row) {
-  if (row.unit == Unit::text || row.before.is_null() || row.after.is_null() || row.before.number() == 0) return "";
+  if (row.unit == DiffUnit::text || row.before.is_null() || row.after.is_null() || row.before.number() == 0) return "";
   return fmt::format("{:+.1f}%", 100 * (row.after.number() / row.before.number() - 1));
 }
 
