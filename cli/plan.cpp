@@ -225,6 +225,10 @@ int run(const Invocation& asked_call) {
   check_format(call);
   if (a[plan_flags.annotate] && (format != "onnx" || a[plan_flags.output].empty()))
     fail(ExitCode::usage, "--annotate needs --format onnx and --output FILE: it writes the model");
+  for (const FlagRow* const flag : {static_cast<const FlagRow*>(&tune_flags.head), static_cast<const FlagRow*>(&tune_flags.lora),
+                                    static_cast<const FlagRow*>(&adapter_flags.adapter)})
+    if (a[plan_flags.annotate] && a.given(*flag))
+      fail(ExitCode::usage, "--annotate writes the weights of the file, which has none for --", flag->name);
   std::optional<WhatIf> what_if;
   if (const std::string text = a[plan_flags.what_if]; !text.empty()) {
     what_if = parse_what_if(text);

@@ -65,6 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --place fc3", 2, "", "--place: 'fc3', expected NAME=DEVICE"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --stage fc4;rest", 2, "", "--stage 'fc4': model 'mlp' has no node, module or parameter of such a name, did you mean 'fc1'?"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --schedule gpip", 2, "", "--schedule 'gpip' is none, did you mean 'gpipe'?"},
+                    Row{"plan MODELS/mlp.onnx --format onnx --annotate --output TMP/a.onnx --lora r=2", 2, "", "--annotate writes the weights of the file, which has none for --lora"},
+                    Row{"plan MODELS/mlp.onnx --format onnx --annotate --output TMP/a.onnx --head 7", 2, "", "--annotate writes the weights of the file, which has none for --head"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel pipeline=2 --micro-batches 5", 2, "", "--micro-batches: a batch of 32 has no 5 equal parts, the nearest number is 4"},
                     Row{"plan MODELS/mlp.onnx --micro-batches 0", 2, "", "--micro-batches"},
                     Row{"plan MODELS/mlp.onnx --accumulate 4 --micro-batches 6", 2, "", "--micro-batches 6 are those of a step, and --accumulate 4 makes it of as many batches: expected a multiple of 4"},
