@@ -32,7 +32,7 @@ struct PlanFlags : FlagGroup {
   Switch training{*this, "training", off, "plan a training step (the default)"};
   Switch inference{*this, "inference", off, "plan inference, as predict runs it"};
   Switch evaluation{*this, "evaluation", off, "plan what evaluate runs on --data: inference with loss and metrics"};
-  Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, mermaid or svg (placement by module), html (a page of pictures and tables), perfetto (a trace of the planned step), onnx (the training graph, for a viewer) or plan (binary)"};
+  Flag<std::string> format{*this, "format", "NAME", "text", "text, summary, json, dot, mermaid or svg (placement by module), html (a page of pictures and tables), perfetto (a trace of the planned step), onnx (the training graph, for a viewer; with --inference the model for one batch, with weights) or plan (binary)"};
   Flag<std::string> output{*this, "output", "FILE", "", "write there instead of to stdout", {.scope = FlagScope::place}};
   Flag<std::string> diff{*this, "diff", "FILE.plan", "", "show what differs between this plan and that of FILE.plan, as text, json or html; exit code 1 where anything does"};
   Flag<std::string> explain{*this, "explain", "NAME", "", "say of the nodes, modules, values and parameters of this name (or pattern, as --place takes it) where and why they are: devices, kernels and others that could do it, passes, memory, who reads and writes them, what moves; as text or json"};

@@ -1,4 +1,4 @@
-// onnx_of: any graph, internal operators included, for an ONNX viewer.
+// onnx_of: any graph, internal operators included, for an ONNX viewer; and runnable_onnx_of, with its weights.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,6 +7,7 @@
 #include "importer/message/limits.h"
 #include "importer/message/tensor_data.h"
 #include "importer/model_file.h"
+#include "importer/runnable_graph.h"
 #include "tandem_onnx.pb.h"
 
 namespace tandem {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::int64_t ir_version = 10, opset = 22;
 constexpr std::size_t constant_bytes = 1024;  // larger ones are shown as inputs: a viewer has no use for their values
+enum class Values { small_constants, all };
 
 void set_type(const TensorType& type, onnx::ValueInfoProto& info) {
   auto& tensor = *info.mutable_type()->mutable_tensor_type();
@@ -80,7 +82,7 @@ std::string_view domain_of(const Node& n) {
 
 class Viewer {
  public:
-  explicit Viewer(const Graph& graph) : graph_(graph) {
+  Viewer(const Graph& graph, Values values) : graph_(graph), values_(values) {
     std::set<std::string> taken;
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
       std::string name = graph.values[i].name;
@@ -93,7 +95,10 @@ class Viewer {
     model_.set_ir_version(ir_version);
     model_.set_producer_name("tandem");
     add_opset("", opset);
-    add_opset("tandem", 1);
+    std::set<std::string_view> domains{"tandem"};
+    for (const Node& n : graph_.nodes)
+      if (!n.op->domain.empty()) domains.insert(n.op->domain);
+    for (const std::string_view domain : domains) add_opset(domain, 1);
     out().set_name(graph_.name.empty() ? "graph" : graph_.name);
     for (std::size_t i = 0; i < graph_.values.size(); ++i) value(graph_.values[i], names_[i]);
     for (const Node& n : graph_.nodes) node(n);
@@ -106,9 +111,9 @@ class Viewer {
   onnx::GraphProto& out() { return *model_.mutable_graph(); }
   const std::string& name(ValueId id) const { return names_[static_cast<std::size_t>(id.index)]; }
 
-  void add_opset(const char* domain, std::int64_t version) {
+  void add_opset(std::string_view domain, std::int64_t version) {
     auto& import = *model_.add_opset_import();
-    import.set_domain(domain);
+    import.set_domain(std::string(domain));
     import.set_version(version);
   }
 
@@ -117,10 +122,15 @@ class Viewer {
     set_type(v.type, proto);
   }
 
+  bool holds_values(const Value& v) const {
+    if (values_ == Values::all) return v.data && v.data->type() == v.type;
+    return v.kind == ValueKind::constant && v.data->bytes().size() <= constant_bytes;
+  }
+
   void value(const Value& v, const std::string& name) {
     if (v.kind == ValueKind::activation) {
       if (v.producer.present() && v.type.dtype != DType::undefined) info(*out().add_value_info(), v, name);
-    } else if (v.kind == ValueKind::constant && v.data->bytes().size() <= constant_bytes) {
+    } else if (holds_values(v)) {
       auto& tensor = *out().add_initializer();
       tensor.set_name(name);
       set_tensor(*v.data, tensor);
@@ -163,6 +173,7 @@ class Viewer {
   }
 
   const Graph& graph_;
+  const Values values_;
   std::vector<std::string> names_;
   onnx::ModelProto model_;
 };
@@ -170,7 +181,11 @@ class Viewer {
 }  // namespace
 
 std::string onnx_of(const Graph& graph) {
-  return Viewer(graph).run();
+  return Viewer(graph, Values::small_constants).run();
+}
+
+std::string runnable_onnx_of(const Graph& graph) {
+  return Viewer(graph, Values::all).run();
 }
 
 }  // namespace tandem

@@ -1,7 +1,7 @@
 // What `tandem plan` tells of two plans (--diff) and of one thing in a plan (--explain).
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/file.h"
 #include "tests/cli/process.h"
 
 namespace tandem {
@@ -49,6 +49,21 @@ INSTANTIATE_TEST_SUITE_P(
         PlanRow{"nothing_of_that_name", lenet + "--explain conv9", 2, {"--explain 'conv9'", "did you mean 'conv"}},
         PlanRow{"both", "plan TMP/a.plan --diff TMP/b.plan --explain conv1", 2, {"exclude each other"}}),
     [](const auto& row) { return std::string(row.param.name); });
+
+// The graph of predictions is a model that predicts the same.
+TEST(PlanShown, TheGraphOfPredictionsPredictsTheSame) {
+  const TemporaryFolder folder;
+  const auto tandem = [&](const std::string& line) { return run_tandem(words(line, folder.text())); };
+  const std::string data = "--data synthetic:digits,train=16,test=8 --no-autotune --quiet --batch-size 8 ";
+  ASSERT_EQ(tandem("train MODELS/lenet.onnx " + data + "--init he-normal --steps 1 --output TMP/m.onnx").code, 0);
+  const Outcome graph = tandem("plan TMP/m.onnx --inference --batch-size 8 --format onnx --output TMP/g.onnx");
+  ASSERT_EQ(graph.code, 0) << graph.err;
+  for (const std::string name : {"m", "g"}) {
+    const Outcome o = tandem("predict TMP/" + name + ".onnx " + data + "--output TMP/" + name + ".npy");
+    ASSERT_EQ(o.code, 0) << o.err;
+  }
+  EXPECT_EQ(read_file(folder / "m.npy"), read_file(folder / "g.npy"));
+}
 
 }  // namespace
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include "trainer/template/model_template.h"
 
 #include "base/option.h"
+#include "importer/runnable_graph.h"
 #include "planner/check_options.h"
 #include "planner/lower/calibration.h"
 #include "trainer/template/forms.h"
@@ -47,7 +48,7 @@ Plan ModelTemplate::make_plan(const ModelOptions& asked, Backends backends) cons
 }
 
 std::string ModelTemplate::training_graph(const ModelOptions& o) const {
-  if (o.plan.mode == PlanMode::inference) return onnx_of(graphs(o)(o.micro_batch()));
+  if (o.plan.mode == PlanMode::inference) return runnable_onnx_of(graphs(o)(o.micro_batch()));
   return onnx_of(tandem::training_graph(graphs(o), plan_options(o)));
 }
 
