@@ -83,7 +83,8 @@ class Explainer {
     if (list_.empty()) {
       const std::vector<std::string> known(known_.begin(), known_.end());
       const std::string near = nearest(pattern_, known);
-      fail(ExitCode::usage, option("explain"), " '", pattern_, "': the plan of '", plan_.model, "' has no node, value or parameter of this name",
+      fail(ExitCode::usage, option("explain"), " '", pattern_, "': the plan of '", plan_.model,
+           "' has no node, value or parameter of this name",
            near.empty() ? "" : concat(", did you mean '", near, "'?"));
     }
     return std::move(list_);
@@ -164,7 +165,9 @@ class Explainer {
     for (const BufferId b : step.inputs)
       if (b.present()) add("reads", concat(p.program.buffers[b].name, ' ', place_of(p, b)));
     for (const BufferId b : step.outputs)
-      if (b.present()) add("writes", concat(p.program.buffers[b].name, ' ', place_of(p, b), ", ", life_of(p, b), p.readers[b].empty() ? "" : concat(", read by ", p.names(p.readers[b]))));
+      if (b.present())
+        add("writes", concat(p.program.buffers[b].name, ' ', place_of(p, b), ", ", life_of(p, b),
+                             p.readers[b].empty() ? "" : concat(", read by ", p.names(p.readers[b]))));
     if (step.workspace.present()) add("workspace", text_of_bytes(p.program.buffers[step.workspace].bytes));
     if (const auto* exchange = step.as<ExchangeStep>()) add("exchange", text_of_exchange(plan_.exchanges[exchange->exchange]));
     if (!step.waits.empty()) add("waits for", p.names(step.waits));
@@ -251,7 +254,8 @@ class Explainer {
     const auto add = [&](std::string what, std::string text) {
       if (!text.empty()) e.facts.push_back({"  " + std::move(what), std::move(text)});
     };
-    e.facts.push_back({concat("on ", p.devices()), concat(place_of(p, b), ", ", text_of_bytes(buffer.bytes), " of ", name_of(buffer.memory))});
+    e.facts.push_back(
+        {concat("on ", p.devices()), concat(place_of(p, b), ", ", text_of_bytes(buffer.bytes), " of ", name_of(buffer.memory))});
     if (buffer.alias.present()) add("memory of", p.program.buffers[p.root(b)].name);
     add("alive", p.program.buffers[p.root(b)].arena == ArenaKind::scratch
                      ? concat("from ", p.name(p.program.buffers[p.root(b)].first), " to ", p.name(p.program.buffers[p.root(b)].last))
@@ -311,7 +315,8 @@ class Explainer {
         if (buffer.name != p.name || (program.readers[b].empty() && program.writers[b].empty())) continue;
         const bool one = programs_.size() == 1;
         if (!program.readers[b].empty()) add(one ? "read by" : concat("read on ", program.devices()), program.names(program.readers[b]));
-        if (!program.writers[b].empty()) add(one ? "updated by" : concat("updated on ", program.devices()), program.names(program.writers[b]));
+        if (!program.writers[b].empty())
+          add(one ? "updated by" : concat("updated on ", program.devices()), program.names(program.writers[b]));
       }
     moves(e, p.name);
     return e;

@@ -311,7 +311,8 @@ PlanDiff diff_of(const Plan& before, const Plan& after) {
           diff_of_steps({before, before.programs[g.before]}, {after, after.programs[g.after]}, title_of(before, after, g)));
   std::erase_if(diff.tables, [](const DiffTable& t) { return t.rows.empty(); });
   // What has no row of its own, such as where axes are cut.
-  if (diff.tables.empty()) diff.tables = {{"Plan", "", {{Change::changed, "", "", "members that the plans' JSON has", hash_of(before), hash_of(after)}}}};
+  if (diff.tables.empty())
+    diff.tables = {{"Plan", "", {{Change::changed, "", "", "members that the plans' JSON has", hash_of(before), hash_of(after)}}}};
   return diff;
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 // "changed Scale_node kernel fake.Scale > other", "added w2 bytes  > 12": one line a row.
 std::string line_of(const DiffRow& r) {
-  const auto text = [](const Json& v) { return v.is_null() ? std::string() : std::holds_alternative<std::string>(v.value()) ? v.text() : v.dump(); };
+  const auto text = [](const Json& v) {
+    return v.is_null() ? std::string() : std::holds_alternative<std::string>(v.value()) ? v.text() : v.dump();
+  };
   const char* const changes[] = {"changed", "removed", "added"};
   return concat(changes[static_cast<int>(r.change)], ' ', r.name, ' ', r.what, ' ', text(r.before), " > ", text(r.after));
 }
