@@ -132,10 +132,10 @@ class Chain::Streams {
     if (at_.folded == bytes_) std::memcpy(own_.data(), &folded_, sizeof folded_);
   }
 
-  // Only ahead of what is sent, so that the first bytes are on their way while the next are summed.
+  // Only ahead of what is sent, if there is a rank above, so that the first bytes are on their way while the next are summed.
   void fold_own() {
     const std::int64_t n = std::min(block / element_ * element_, bytes_ - at_.folded);
-    if (at_.folded == at_.sent_up && n > 0) fold_next(n, nullptr);
+    if ((top() || at_.folded == at_.sent_up) && n > 0) fold_next(n, nullptr);
   }
 
   void take_from_below() {
