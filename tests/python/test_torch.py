@@ -164,6 +164,32 @@ def test_trains_as_in_pytorch_and_comes_back(name):
             assert distance <= 1e-5, key
 
 
+@pytest.mark.parametrize("data", ["tensors", "loader"])
+def test_a_wrapped_module_is_trained_in_place(data):
+    from tandem_onnx.torch import wrap
+    torch.manual_seed(1)
+    module = resnet()
+    reference = copy.deepcopy(module)
+    x, y = samples(IMAGE, "cross_entropy")
+    wanted = torch_loop(reference, x, y, "cross_entropy")
+    model = wrap(module, x[:4], loss="cross_entropy", optimizer=tandem.SGD(RATE, momentum=MOMENTUM), devices="cpu", autotune=False,
+                 winograd=False, shuffle=False)
+    if data == "tensors":
+        history = model.fit(x, y, epochs=EPOCHS, batch_size=BATCH)
+    else:
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=BATCH)
+        history = model.fit(loader, epochs=EPOCHS, steps_per_epoch=len(loader))
+    assert history.history["loss"] == pytest.approx(wanted, rel=1e-5)
+    for (key, value), (_, want) in zip(module.state_dict().items(), reference.state_dict().items(), strict=True):
+        if want.is_floating_point():
+            assert torch.linalg.vector_norm(value - want) <= 1e-5 * torch.linalg.vector_norm(want).clamp_min(1e-3), key
+    with torch.no_grad():
+        np.testing.assert_allclose(model.predict(x), module.eval()(x).numpy(), rtol=1e-4, atol=1e-5)
+    model.train_on_batch(x[:BATCH], y[:BATCH])
+    before = module[0].conv1.weight.detach().clone()
+    assert model.module is module and not torch.equal(module[0].conv1.weight, before)
+
+
 def test_export_names_what_differs(tmp_path):
     """A parameter that the exported graph does not read as the module does: its lookup is scaled by a number that is not exported."""
     class Wrong(nn.Module):
