@@ -1,6 +1,7 @@
 """Every snippet of docs/python.md, in its order and in one folder, as a reader would run it."""
 import os
 import re
+import shlex
 import subprocess
 
 import numpy as np
@@ -41,3 +42,22 @@ def test_the_readme_says_the_same_in_both_languages(tmp_path, monkeypatch, digit
     exec(compile(snippets(readme)[0], "README.md", "exec"), names)
     assert names["m"].evaluate("npz:digits.npz")["loss"] == pytest.approx(told, rel=1e-2)
     assert "Training plan of lenet" in capsys.readouterr().out
+
+
+def test_options_for_those_who_come_from_other_trainers(tmp_path):
+    """Every command's options in the tables of docs/coming-from.md, on CPU devices or, where the row is of GPUs, on described ones: a dry
+    run takes them."""
+    from tandem_onnx.__main__ import program
+    page = (MODELS.parent / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    told = [row.rsplit(" | ", 1)[1] for row in page.splitlines() if row.startswith("| ")]
+    options = sorted({("GPU" in text or "cuda" in text, span) for text in told for span in re.findall(r"`(--[^`]+)`", text)})
+    assert len(options) > 40
+    run = [program(), "train", str(MODELS / "lenet.onnx"), "--data", "synthetic:digits,train=64,test=16", "--init", "he-normal", "--dry-run"]
+    refused = []
+    for gpus, text in options:
+        given = [re.sub("cuda:|/GPU:", "h100:", part) for part in shlex.split(text)]
+        devices = [] if "--devices" in given else ["--devices", "cpu" if "--rank" in given else "h100:0-3" if gpus else "cpu:0-3"]
+        answer = subprocess.run([*run, *devices, *given], cwd=tmp_path, capture_output=True, text=True)
+        if answer.returncode != 0 and text != "--resume":  # of a run that there is
+            refused.append((text, answer.stderr.splitlines()[-1:]))
+    assert refused == []
