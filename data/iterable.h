@@ -1,5 +1,5 @@
-// Samples that somebody gives one after another, such as a generator of Python: their number need not be known, and none is held longer than
-// its batch.
+// Samples that somebody gives one after another, such as a generator of Python. Their number need not be known, and none is held longer
+// than its batch.
 #pragma once
 #include <functional>
 #include <utility>
