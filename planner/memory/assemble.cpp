@@ -12,7 +12,7 @@ namespace {
 bool has_batch(const TensorType& t, std::int64_t samples) { return t.shape.rank() > 0 && t.shape[0] == samples; }
 
 // As the slowest row of its members takes, by one device's links.
-double seconds_of(const Exchange& exchange, const std::vector<int>& numbers, const DeviceModel& device, bool fixed_order) {
+double seconds_direct(const Exchange& exchange, const std::vector<int>& numbers, const DeviceModel& device, bool fixed_order) {
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
   Interconnect links = device.links;
   if (links.levels.empty()) {
@@ -32,7 +32,7 @@ double seconds_of(const Exchange& exchange, const std::vector<int>& numbers, con
 double seconds_by_host(const Exchange& exchange, const std::vector<int>& numbers, const DeviceModel& device, bool fixed_order) {
   const double bytes = static_cast<double>(exchange.elements) * static_cast<double>(size_of(exchange.dtype));
   const double copied = (is_in_place(exchange.kind) ? 2 : 1) * bytes / device.links.host_bandwidth;
-  return device.links.levels.empty() ? std::max(copied, seconds_of(exchange, numbers, device, fixed_order))
+  return device.links.levels.empty() ? std::max(copied, seconds_direct(exchange, numbers, device, fixed_order))
                                      : device.links.begin_seconds + copied;
 }
 
@@ -134,7 +134,7 @@ class PlanAssembler {
         std::set<std::string> kinds;
         for (std::size_t p = 0; p < classes_.size(); ++p)
           if (takes_part[p]) kinds.insert(classes_[p].first->spec.id.backend);
-        const auto seconds_on = kinds.size() > 1 ? seconds_by_host : seconds_of;
+        const auto seconds_on = kinds.size() > 1 ? seconds_by_host : seconds_direct;
         for (std::size_t p = 0; p < classes_.size(); ++p) {
           const DeviceModel& model = classes_[p].first->model;
           if (takes_part[p]) exchange.seconds = std::max(exchange.seconds, seconds_on(exchange, numbers, model, deterministic));
@@ -223,7 +223,7 @@ class PlanAssembler {
 
 double seconds_to_send(std::int64_t bytes, const DeviceModel& from, const DeviceModel& to, bool same_kind) {
   const Exchange send{.kind = ExchangeKind::send, .name = {}, .devices = {0, 1}, .elements = bytes, .dtype = DType::uint8};
-  const auto seconds = same_kind ? seconds_of : seconds_by_host;
+  const auto seconds = same_kind ? seconds_direct : seconds_by_host;
   return std::max(seconds(send, {0, 1}, from, false), seconds(send, {0, 1}, to, false));
 }
 

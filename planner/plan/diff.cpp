@@ -63,7 +63,7 @@ std::map<std::string, std::string> options_of(const PlanRecord& record) {
   return options;
 }
 
-void add_options(Facts& f, const PlanRecord& a, const PlanRecord& b) {
+void add_options(DiffRows& f, const PlanRecord& a, const PlanRecord& b) {
   const auto before = options_of(a), after = options_of(b);
   std::set<std::string> names;
   for (const auto* list : {&before, &after})
@@ -74,7 +74,7 @@ void add_options(Facts& f, const PlanRecord& a, const PlanRecord& b) {
 
 DiffTable general(const Plan& a, const Plan& b) {
   DiffTable table{"Plan", "", {}};
-  Facts f(table, "");
+  DiffRows f(table, "");
   const auto mode = [](const Plan& p) { return p.mode == PlanMode::training ? "training" : "inference"; };
   f.row("model", a.model, b.model);
   f.row("mode", mode(a), mode(b));
@@ -160,7 +160,7 @@ DiffTable devices(const Plan& a, const Plan& b, const std::vector<DeviceMatch>& 
       continue;
     }
     const DeviceProgram &p = a.programs[g.before], &q = b.programs[g.after];
-    Facts f(table, name);
+    DiffRows f(table, name);
     f.row("devices", names_in(a, g.devices), names_in(b, g.devices));
     f.row("model", p.model.name, q.model.name);
     f.row("rows", rows_of(a, g.devices), rows_of(b, g.devices));
@@ -212,7 +212,7 @@ DiffTable parameters(const Plan& a, const Plan& b) {
       continue;
     }
     const PlanParameter &p = a.parameters[at(pair.before)], &q = b.parameters[at(pair.after)];
-    Facts f(table, p.name, kind(p));
+    DiffRows f(table, p.name, kind(p));
     f.row("type", to_string(p.type), to_string(q.type));
     f.row("trained", p.trainable ? "yes" : "no", q.trainable ? "yes" : "no");
     f.row("arena", name_of(p.arena), name_of(q.arena));
@@ -239,7 +239,7 @@ DiffTable exchanges(const Plan& a, const Plan& b) {
       continue;
     }
     const Exchange &d = a.exchanges[at(pair.before)], &e = b.exchanges[at(pair.after)];
-    Facts f(table, name(d), name_of(d.kind));
+    DiffRows f(table, name(d), name_of(d.kind));
     f.row("name", d.name, e.name);
     f.row("bytes", bytes(d), bytes(e), DiffUnit::bytes);
     f.row("among", names_in(a, d.devices), names_in(b, e.devices));
@@ -262,7 +262,7 @@ DiffTable transfers(const Plan& a, const Plan& b) {
       continue;
     }
     const PlanTransfer &t = a.transfers[at(pair.before)], &u = b.transfers[at(pair.after)];
-    Facts f(table, name(t), name_of(t.kind));
+    DiffRows f(table, name(t), name_of(t.kind));
     f.row("bytes", t.bytes, u.bytes, DiffUnit::bytes);
     f.row("along", t.axis, u.axis);
     f.row("reason", t.reason, u.reason);

@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// Facts of one thing that both plans have: a row for each that differs.
-class Facts {
+// DiffRows of one thing that both plans have: a row for each that differs.
+class DiffRows {
  public:
-  Facts(DiffTable& table, std::string name, std::string_view kind = "") : table_(table), name_(std::move(name)), kind_(kind) {}
+  DiffRows(DiffTable& table, std::string name, std::string_view kind = "") : table_(table), name_(std::move(name)), kind_(kind) {}
   void row(std::string what, Json before, Json after, DiffUnit unit = DiffUnit::text) {
     if (before.dump() != after.dump())
       table_.rows.push_back({Change::changed, name_, kind_, std::move(what), std::move(before), std::move(after), unit});

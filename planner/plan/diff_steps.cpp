@@ -49,7 +49,7 @@ Json text_of(const AttributeValue& value) {
       value);
 }
 
-void add_attributes(Facts& f, const Attributes& a, const Attributes& b) {
+void add_attributes(DiffRows& f, const Attributes& a, const Attributes& b) {
   std::set<std::string> names;
   for (const auto* list : {&a, &b})
     for (const auto& [name, value] : *list) names.insert(name);
@@ -67,7 +67,7 @@ Json text_of_buffer(const ProgramSide& side, BufferId id) {
 }
 
 // Of an operand the parts that differ.
-void add_operand(Facts& f, const std::string& what, const ProgramSide& a, const ProgramSide& b, BufferId before, BufferId after) {
+void add_operand(DiffRows& f, const std::string& what, const ProgramSide& a, const ProgramSide& b, BufferId before, BufferId after) {
   if (!before.present() || !after.present()) return f.row(what, text_of_buffer(a, before), text_of_buffer(b, after));
   const Buffer &p = a.program.buffers[before], &q = b.program.buffers[after];
   const auto layout = [](const Buffer& buffer) { return buffer.operand.layout.opaque() ? "opaque" : buffer.operand.layout.tag(); };
@@ -78,7 +78,7 @@ void add_operand(Facts& f, const std::string& what, const ProgramSide& a, const 
   f.row(what + " arena", name_of(p.arena), name_of(q.arena));
 }
 
-void add_operands(Facts& f, std::string_view what, const ProgramSide& a, const ProgramSide& b, const std::vector<BufferId>& before,
+void add_operands(DiffRows& f, std::string_view what, const ProgramSide& a, const ProgramSide& b, const std::vector<BufferId>& before,
                   const std::vector<BufferId>& after) {
   if (before.size() != after.size()) return f.row(concat(what, 's'), before.size(), after.size(), DiffUnit::count);
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -89,7 +89,7 @@ Json workspace_of(const ProgramSide& side, const Step& s) {
   return s.workspace.present() ? side.program.buffers[s.workspace].bytes : std::int64_t{0};
 }
 
-void add_facts(Facts& f, const ProgramSide& a, const ProgramSide& b, const Step& s, const Step& t) {
+void add_facts(DiffRows& f, const ProgramSide& a, const ProgramSide& b, const Step& s, const Step& t) {
   if (const auto *from = s.as<LaunchStep>(), *to = t.as<LaunchStep>(); from && to) {
     f.row("kernel", from->kernel, to->kernel);
     add_attributes(f, from->attributes, to->attributes);
@@ -161,7 +161,7 @@ DiffTable diff_of_steps(const ProgramSide& a, const ProgramSide& b, const std::s
       continue;
     }
     const std::size_t rows = table.rows.size();
-    Facts f(table, node_of(side, step), kind_in(side, step));
+    DiffRows f(table, node_of(side, step), kind_in(side, step));
     add_facts(f, a, b, step, b.step(j));
     changed += table.rows.size() > rows;
     moved += !ordered.contains(k);

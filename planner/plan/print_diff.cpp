@@ -112,13 +112,13 @@ std::string html_of_diff(const NamedPlan& a, const NamedPlan& b, const PlanDiff&
   return page_of(title, text_of_diff(a, b, diff), plans, value_of(a, b, diff).dump());
 }
 
-constexpr DiffFormat formats[] = {{"text", text_of_diff}, {"json", json_of_diff}, {"html", html_of_diff}};
+constexpr DiffFormat diff_formats[] = {{"text", text_of_diff}, {"json", json_of_diff}, {"html", html_of_diff}};
 
 }  // namespace
 
 const DiffFormat* find_diff_format(std::string_view name) {
-  const DiffFormat* const found = std::ranges::find(formats, name, &DiffFormat::name);
-  return found == std::end(formats) ? nullptr : found;
+  const DiffFormat* const found = std::ranges::find(diff_formats, name, &DiffFormat::name);
+  return found == std::end(diff_formats) ? nullptr : found;
 }
 
 }  // namespace tandem
