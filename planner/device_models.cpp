@@ -60,6 +60,10 @@ std::vector<DeviceModel> models_of(const CompileOptions& o, Backends backends, s
     host.stand_for(models[d]);
     if (!std::exchange(told, true)) warnings.push_back(host.warning(o.devices[d].id));
   }
+  // Values that devices exchange as one, such as buckets of gradients, have the same bytes on each.
+  std::int64_t alignment = 0;
+  for (const DeviceModel& m : models) alignment = std::max(alignment, m.alignment);
+  for (DeviceModel& m : models) m.alignment = alignment;
   return models;
 }
 

@@ -13,7 +13,7 @@ int devices_of_a_machine(const std::vector<DeviceSpec>& devices);
 
 // By device. Those that compute and those that only keep activations do not take each other's cores. A CPU beside devices that are
 // described is their host's: it computes as this machine's does, its links carry what theirs do (bytes/s), and nothing is known of its
-// memory (0). Such a plan gets a warning that says so.
+// memory (0). Such a plan gets a warning that says so. Buffers of all begin at multiples of one alignment, the largest.
 std::vector<DeviceModel> models_of(const CompileOptions& options, Backends backends, std::vector<std::string>& warnings);
 
 }  // namespace tandem

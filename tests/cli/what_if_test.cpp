@@ -137,6 +137,15 @@ TEST_F(Described, TheHostHasTheLinkOfItsDevices) {
   }
 }
 
+// Buffers begin at multiples of 256 bytes on a GPU and of 64 on a CPU; what they exchange is as large on both.
+TEST_F(Described, DevicesOfTwoKindsExchangeBuckets) {
+  for (const char* devices :
+       {"h100:0-3 --merge cpu", "h100:0,cpu:0", "h100:0,cpu:0 --parallel zero=2", "h100:0,cpu:0 --parallel tensor=2"}) {
+    const Outcome o = run(concat("plan MODELS/lenet.onnx --batch-size 64 --format summary --devices ", devices));
+    EXPECT_EQ(o.code, 0) << devices << ": " << o.err;
+  }
+}
+
 // A host that keeps or updates has no samples.
 TEST_F(Described, DevicesWithSamplesAreCounted) {
   const auto text = [&](const std::string& options) { return run("plan MODELS/resnet18.onnx --batch-size 64 --devices " + options).out; };
