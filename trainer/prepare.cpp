@@ -12,6 +12,7 @@
 #include "trainer/feed/preprocess.h"
 #include "trainer/measure/scores.h"
 #include "trainer/records/best_measure.h"
+#include "trainer/slice_choice.h"
 #include "trainer/template/input_options.h"
 
 namespace tandem {

@@ -17,12 +17,14 @@
 
 #include "data/dataset.h"
 #include "trainer/model.h"
-#include "trainer/slice_choice.h"
 
 namespace tandem {
 
 // plan: a training is planned, and nothing is run; what takes a while of the data is left out.
 enum class Purpose { train, plan, evaluate, predict };
+
+// By what devices' weights are set: as they are, by the time of a step, by memory.
+enum class SliceBy { given, time, memory };
 
 struct RunOptions {
   Purpose purpose = Purpose::train;  // sets model.plan.mode and model.measures

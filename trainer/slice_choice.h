@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/template/model_template.h"
+#include "trainer/prepare.h"
 
 namespace tandem {
 
@@ -18,9 +18,6 @@ struct SliceCost {
 std::vector<std::int64_t> shortest_slices(std::span<const SliceCost> costs, std::int64_t batch);
 // In the proportion of what fits, which is at least `batch` in all; else fails (device).
 std::vector<std::int64_t> slices_by_memory(std::span<const SliceCost> costs, std::int64_t batch);
-
-// By what devices' weights are set: as they are, by the time of a step, by memory.
-enum class SliceBy { given, time, memory };
 
 // Sets the devices' weights as `by` asks, by plans of each kind of device alone: by the times of their kernels where options have
 // them timed, else by estimates. A plan that is given, or that a resumed run keeps, says them where its devices and its batch are the
