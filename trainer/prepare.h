@@ -23,9 +23,6 @@ namespace tandem {
 // plan: a training is planned, and nothing is run; what takes a while of the data is left out.
 enum class Purpose { train, plan, evaluate, predict };
 
-// By what devices' weights are set: as they are, by the time of a step, by memory.
-enum class SliceBy { given, time, memory };
-
 struct RunOptions {
   Purpose purpose = Purpose::train;  // sets model.plan.mode and model.measures
   ModelOptions model;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/prepare.h"
+#include "trainer/template/model_template.h"
 
 namespace tandem {
 

@@ -14,6 +14,9 @@
 
 namespace tandem {
 
+// By what devices' weights are set: as they are, by the time of a step, by memory.
+enum class SliceBy { given, time, memory };
+
 struct ModelOptions {
   CompileOptions plan;                       // mode, batch, devices, loss, optimizer, ...
   // Samples that a graph of the model has: those of a micro-batch, which only training has.
