@@ -28,6 +28,7 @@ TEST(Profile, HasPlannedAndMeasuredAndChangesNoBit) {
   EXPECT_GE(counts.flows, 2U);
   EXPECT_NE(o.err.find("profile of one step, in "), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("InnerProduct"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("\nkernel  "), std::string::npos) << "a table has lines: " << o.err;
 }
 
 // A pipeline: each micro-batch's steps, on all ranks, in one file.
