@@ -75,7 +75,8 @@ void report_profile(const Invocation& call, const std::string& file, const Plan&
         {"event", "profile"}, {"file", file}, {"device", name}, {"seconds", step}, {"planned", plan.seconds}, {"kernels", json_of(list)}});
     return;
   }
-  call.say(concat("profile of one step, in ", file, ": ", text_of_seconds(step), " on ", name, ", planned ", text_of_seconds(plan.seconds)));
+  call.say(concat("profile of one step, in ", file, ": ", text_of_seconds(step), " on ", name, ", planned ",
+                  text_of_seconds(plan.seconds)));
   std::istringstream lines(text_of(list, step, output_columns(call.streams, call.environment)));
   for (std::string line; std::getline(lines, line);) call.say(line);
 }
