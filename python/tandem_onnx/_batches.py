@@ -14,6 +14,7 @@ class _Reader:
     def __init__(self, model, iterable):
         self._model, self._iterable, self._iterator = model, iterable, iter(iterable)
         self._batches = 0  # taken so far
+        self._samples = False  # whether a batch since the iterable's beginning had some
         self.first = None  # [(name, role, array)] of the first batch
         self.first = self._take()
         self._rest = [array for _, _, array in self.first]  # of the last batch what was not given yet
@@ -23,10 +24,12 @@ class _Reader:
             try:
                 return next(self._iterator)
             except StopIteration:
+                if self._batches and not self._samples:
+                    raise DataError("the data's batches have no samples") from None
                 again = iter(self._iterable)
                 if again is self._iterator:
                     break
-                self._iterator = again
+                self._iterator, self._samples = again, False
         raise DataError(f"the data has ended after {self._batches} batches, expected more: steps_per_epoch asks for them"
                         if self._batches else "the data has no batches")
 
@@ -40,6 +43,7 @@ class _Reader:
             if len(set(lengths.values())) > 1 or None in lengths.values():
                 raise DataError(f"batch {self._batches}: not as many samples everywhere: {lengths}")
             if next(iter(lengths.values())) > 0:
+                self._samples = True
                 return fields
 
     def _compare(self, fields):

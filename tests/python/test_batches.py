@@ -71,6 +71,12 @@ def test_an_iterable_begins_again_and_a_generator_does_not(lenet, digits, quick)
         compiled(lenet, quick).fit(Counted(*digits, (BATCH,), most=5), epochs=2, steps_per_epoch=STEPS)
     with pytest.raises(tandem.DataError, match="the data has no batches"):
         compiled(lenet, quick).fit(iter([]), steps_per_epoch=STEPS)
+    x, y = digits
+    class Empty:
+        def __iter__(self):
+            return iter([(x[:0], y[:0])])
+    with pytest.raises(tandem.DataError, match="the data's batches have no samples"):
+        compiled(lenet, quick).fit(Empty(), steps_per_epoch=STEPS)
 
 
 def test_several_inputs_by_name(two_towers, quick):
