@@ -88,6 +88,7 @@ class Compilation {
     if (make_graph(o_, optional_fusions_.value_or(true)) && !optional_fusions_ && chooses_by_time(o_)) {
       CompileOptions unwatched = o_;  // one is shown
       unwatched.passes.after = {};
+      unwatched.passes.not_fused = {};
       unwatched.passes.on_placement = {};
       make_graph(unwatched, false);
     }

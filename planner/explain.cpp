@@ -127,6 +127,7 @@ class Explainer {
     for (const Program& p : programs_)
       for (StepId s{0}; s.index < std::ssize(p.program.steps); ++s.index)
         if (std::ranges::find(p.program.steps[s].origin, name) != p.program.steps[s].origin.end()) step(e, p, s);
+    not_fused(e, name);
     for (const PlanTransfer& t : plan_.transfers)
       if (t.node == name) e.facts.push_back({"transfer", text_of_transfer(t)});
     return e;
@@ -146,6 +147,19 @@ class Explainer {
       e.facts.push_back({"steps", it->second.back().operators.empty()
                                       ? "none: it was computed, joined with another or dropped while the plan was made"
                                       : "none: its result is its operand's memory, seen in another shape or order"});
+  }
+
+  // What another pass made one kernel of later is left out.
+  void not_fused(Explanation& e, const std::string& name) const {
+    if (!context_.notes) return;
+    for (const PassNotes::Missed& m : context_.notes->missed()) {
+      const auto is_of_all = [&](const Step& s) {
+        return std::ranges::all_of(m.nodes, [&](const std::string& n) { return std::ranges::find(s.origin, n) != s.origin.end(); });
+      };
+      if (m.nodes.contains(name) &&
+          std::ranges::none_of(programs_, [&](const Program& p) { return std::ranges::any_of(p.program.steps, is_of_all); }))
+        e.facts.push_back({"not fused", concat(m.pair, ": ", m.why, " (", m.pass, ")")});
+    }
   }
 
   void step(Explanation& e, const Program& p, StepId s) {
@@ -339,11 +353,33 @@ void PassNotes::listen(CompileOptions& options) {
     if (before) before(r);
     note(r);
   };
+  options.passes.not_fused = [this, before = std::move(options.passes.not_fused)](const NotFused& pair) {
+    if (before) before(pair);
+    note(pair);
+  };
+}
+
+// Nodes that come from the same ones of the model are its parts: nobody looks for them.
+void PassNotes::note(const NotFused& pair) {
+  Missed m{.why = pair.why};
+  for (const Node* n : {&pair.first, &pair.second}) {
+    m.nodes.insert(n->origin.begin(), n->origin.end());
+    m.pair += concat(m.pair.empty() ? "" : " and ", n->op->name, n->origin.empty() ? "" : concat(" (", joined(n->origin), ")"));
+  }
+  if (std::set(pair.first.origin.begin(), pair.first.origin.end()) != std::set(pair.second.origin.begin(), pair.second.origin.end()))
+    of_this_pass_.push_back(std::move(m));
 }
 
 // The passes of the size of slice that comes last.
 void PassNotes::note(const PassResult& result) {
-  if (result.number == 0) nodes_.clear();
+  if (result.number == 0) {
+    nodes_.clear();
+    missed_.clear();
+  }
+  for (Missed& m : std::exchange(of_this_pass_, {})) {
+    m.pass = result.name;
+    missed_.insert(std::move(m));
+  }
   std::map<std::string, std::set<std::string>> now;
   for (const Node& node : result.graph.nodes)
     for (const std::string& name : node.origin) {

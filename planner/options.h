@@ -159,6 +159,12 @@ struct PassResult {
   std::string_view why;     // there is such a pass
 };
 
+// Two neighbours that a pass would have made one node.
+struct NotFused {
+  const Node &first, &second;
+  std::string why;
+};
+
 // What labels of one of several outputs look like.
 struct LabelForm {
   bool dense = false;
@@ -234,6 +240,7 @@ struct MemoryOptions {
 // Of the planner's passes.
 struct PassOptions {
   std::function<void(const PassResult&)> after;
+  std::function<void(const NotFused&)> not_fused;  // before `after` of the pass
   bool verify = false;               // check behind each pass what it promises, too
   std::vector<std::string> without;  // names of passes that are left out: to find the one that is at fault
   std::function<void(const std::string& line)> on_placement;  // a line for each node of the plan's graph: where it works, what moves for it

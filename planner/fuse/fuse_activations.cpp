@@ -24,10 +24,10 @@ const Activation* find(std::string_view op, std::string_view Activation::*role) 
 
 class Fusing {
  public:
-  Fusing(const Graph& graph, const Fuses& fuses)
+  Fusing(const Graph& graph, const PassContext& context)
       : graph_(graph),
         copy_(graph),
-        fuses_(fuses),
+        context_(context),
         readers_(graph.consumers()),
         is_output_(graph.values.size()),
         behind_(graph.nodes.size()) {
@@ -49,7 +49,10 @@ class Fusing {
     while (const Node* const view = made_by(graph_, v, "Reshape")) v = view->inputs[0];
     return v;
   }
-  static bool is_8_bit(const Node& product) { return product.attributes.has("fp8"); }  // those have no such form
+  static std::string_view why_not(const Node& product) {
+    if (product.attributes.has("fp8")) return "products of 8-bit operands have no form with an activation";
+    return product.attributes.has("activation") || product.outputs.size() > 1 ? "the product has another activation already" : "";
+  }
   bool read_once(ValueId v) const { return readers_[v].size() == 1 && !is_output_[v]; }
 
   // A program of elementwise nodes computes the activation with what follows it: to write it apart would cost more.
@@ -65,9 +68,13 @@ class Fusing {
     if (node.op->name == "Relu" || !find(node.op->name, &Activation::op) || joins_a_program(node)) return;  // Relu is the layer's already
     const ValueId x = through(node.inputs[0]);
     const Node* const product = made_by(graph_, x, "InnerProduct");
-    if (product && !product->attributes.has("activation") && !is_8_bit(*product) && product->outputs.size() == 1 &&
-        !behind_[graph_[x].producer].present())
+    if (!product) return;
+    if (const std::string_view why =
+            behind_[graph_[x].producer].present() ? "the product has another activation already" : why_not(*product);
+        why.empty())
       behind_[graph_[x].producer] = n;
+    else
+      context_.not_fused(*product, node, std::string(why));
   }
 
   bool read_beside(ValueId v, NodeId activation) const {
@@ -91,7 +98,10 @@ class Fusing {
     Node product = copy_.mapped(node);
     product.attributes.set("activation", std::string(activation.op->name));
     const bool kept = read_beside(node.outputs[0], behind_[n]);
-    if (!offered(fuses_, copy_.to, product, kept ? 2 : 1)) return false;
+    if (!offered(context_.fuses, copy_.to, product, kept ? 2 : 1)) {
+      context_.not_fused(node, activation, std::string(not_offered));
+      return false;
+    }
     std::vector<std::string> origin = node.origin;
     add_origin(origin, activation.origin);
     const NodeId id = copy_.to.add_node(*product.op, product.name, product.attributes, product.inputs, kept ? 2 : 1, origin);
@@ -108,14 +118,21 @@ class Fusing {
     for (; read_once(dy) && dy != through(dy); dy = graph_[graph_[dy].producer].inputs[0]) {
     }
     const Node* const product = made_by(graph_, dy, "InnerProductBackwardData");
-    if (!product || is_8_bit(*product) || !read_once(dy) || product->inputs.size() > 2 ||
-        graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype || graph_[node.inputs[1]].type != graph_[node.outputs[0]].type)
+    if (!product) return false;
+    const auto miss = [&](std::string why) {
+      context_.not_fused(*product, node, std::move(why));
       return false;
+    };
+    if (const std::string_view why = why_not(*product); !why.empty()) return miss(std::string(why));
+    if (!read_once(dy)) return miss("the result of the first has other readers, too");
+    if (product->inputs.size() > 2 || graph_[dy].type.dtype != graph_[node.outputs[0]].type.dtype ||
+        graph_[node.inputs[1]].type != graph_[node.outputs[0]].type)
+      return miss("their values are of different types or shapes");
     Node fused = copy_.mapped(*product);
     fused.attributes.set("activation", std::string(activation->op));
     GraphBuilder b(copy_.to, node.name, node.origin);
     fused.inputs.push_back(b.reshape(copy_.map(node.inputs[1]), graph_[dy].type.shape));
-    if (!offered(fuses_, copy_.to, fused, 1)) return false;
+    if (!offered(context_.fuses, copy_.to, fused, 1)) return miss(std::string(not_offered));
     add_origin(fused.origin, node.origin);
     const NodeId id = copy_.to.add_node(*fused.op, fused.name, fused.attributes, fused.inputs, 1, fused.origin);
     const ValueId now[] = {b.reshape(copy_.to[id].outputs[0], graph_[node.outputs[0]].type.shape)};
@@ -125,7 +142,7 @@ class Fusing {
 
   const Graph& graph_;
   GraphCopy copy_;
-  const Fuses& fuses_;
+  const PassContext& context_;
   IdVector<ValueId, std::vector<NodeId>> readers_;
   IdVector<ValueId, bool> is_output_;
   IdVector<NodeId, NodeId> behind_;       // of a product: the activation that becomes part of it
@@ -138,7 +155,7 @@ class Fusing {
 // After differentiation, in training.
 Pass fuse_activations() {
   return {.name = "fuse_activations",
-          .run = [](Graph g, PassContext& c) { return c.fuses ? Fusing(g, c.fuses).run() : std::move(g); },
+          .run = [](Graph g, PassContext& c) { return c.fuses ? Fusing(g, c).run() : std::move(g); },
           .needs = differentiated,
           .why = "an activation costs no pass over the product's result"};
 }

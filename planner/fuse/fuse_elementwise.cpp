@@ -87,7 +87,7 @@ Attributes attributes_of(const Program& p) {
   return {{"ops", std::move(ops)}, {"args", std::move(args)}, {"params", std::move(params)}, {"results", Ints{last}}};
 }
 
-Graph fuse_elementwise(const Graph& graph) {
+Graph fuse_elementwise(const Graph& graph, const PassContext& context) {
   const IdVector<ValueId, int> uses = graph.uses();
   IdVector<NodeId, std::optional<Program>> programs(graph.nodes.size());
   IdVector<NodeId, bool> absorbed(graph.nodes.size());
@@ -100,10 +100,16 @@ Graph fuse_elementwise(const Graph& graph) {
       if (!from.present() || !programs[from] || absorbed[from]) continue;
       // A value that this node reads twice has two uses, both here.
       const auto here = std::count(node.inputs.begin(), node.inputs.end(), in);
-      if (uses[in] != here || graph[in].type != graph[node.outputs[0]].type) continue;
-      if (auto both = joined(*programs[from], p, in)) {
+      const auto miss = [&](std::string why) { context.not_fused(graph[from], node, std::move(why)); };
+      if (uses[in] != here) {
+        miss(concat("the result of the first has ", uses[in], " readers"));
+      } else if (graph[in].type != graph[node.outputs[0]].type) {
+        miss(concat("their results differ in shape: ", graph[in].type, " and ", graph[node.outputs[0]].type));
+      } else if (auto both = joined(*programs[from], p, in)) {
         p = std::move(*both);
         absorbed[from] = true;
+      } else {
+        miss(concat("an elementwise kernel has at most ", most_instructions, " operators and ", most_inputs, " operands"));
       }
     }
     programs[n] = std::move(p);
@@ -136,7 +142,7 @@ Graph fuse_elementwise(const Graph& graph) {
 // Elementwise nodes into programs (Elementwise). After differentiation.
 Pass fuse_elementwise() {
   return {.name = "fuse_elementwise",
-          .run = [](Graph g, PassContext&) { return fuse_elementwise(g); },
+          .run = [](Graph g, PassContext& c) { return fuse_elementwise(g, c); },
           .needs = {Property::primitive, Property::updated},
           .why = "elementwise formulas cost one pass over memory"};
 }

@@ -16,12 +16,15 @@ struct Match {
   IdVector<ValueId, int> uses;
 
   explicit Match(const Graph& g) : graph(g), uses(g.uses()) {}
-  // The node of one of these operators that makes `v`, which nothing else reads.
-  NodeId only(ValueId v, std::initializer_list<std::string_view> ops) const {
-    if (!v.present() || uses[v] != 1) return {};
-    const NodeId p = graph[v].producer;
+  // The node of one of these operators that makes `v`.
+  NodeId made_by(ValueId v, std::initializer_list<std::string_view> ops) const {
+    const NodeId p = v.present() ? graph[v].producer : NodeId{};
     if (!p.present() || graph[p].outputs[0] != v) return {};
     return std::find(ops.begin(), ops.end(), graph[p].op->name) != ops.end() ? p : NodeId{};
+  }
+  // ... which nothing else reads.
+  NodeId only(ValueId v, std::initializer_list<std::string_view> ops) const {
+    return v.present() && uses[v] == 1 ? made_by(v, ops) : NodeId{};
   }
 };
 
@@ -44,33 +47,42 @@ struct Pair {
   const Match& match;  // the old graph
   NodeId& before;      // the node there whose outputs but the first the fused one makes too, where it is of its operator
 };
-using Rule = bool (*)(const Pair&, Node& fused);
+// Gives the reason where it does not.
+using Rule = std::string_view (*)(const Pair&, Node& fused);
 
-bool add_bias(const Pair& p, Node& fused) {
-  if (p.first.inputs.size() > 2 && p.first.inputs[2].present()) return false;
-  if (p.first.attributes.has("activation")) return false;
+constexpr std::string_view done{}, no_match = "they are no such pair", has_bias = "it has a bias already",
+                                   has_activation = "it has an activation already",
+                                   other_types = "their values are of different types or shapes";
+
+std::string_view add_bias(const Pair& p, Node& fused) {
+  if (p.first.inputs.size() > 2 && p.first.inputs[2].present()) return has_bias;
+  if (p.first.attributes.has("activation")) return has_activation;
   const ValueId y = p.first.outputs[0];
   const ValueId bias = p.second.inputs[0] == y ? p.second.inputs[1] : p.second.inputs[0];
-  if (p.to[p.second.outputs[0]].type != p.to[y].type || !is_channel_bias(p.to, bias, p.to[y].type.shape)) return false;
+  if (p.to[p.second.outputs[0]].type != p.to[y].type) return other_types;
+  if (!is_channel_bias(p.to, bias, p.to[y].type.shape)) return "what is added is no parameter with one element a channel";
   fused = p.first;
   fused.inputs.resize(3);
   const std::int64_t channels = p.to[y].type.shape[1];
   fused.inputs[2] =
       p.to[bias].type.shape.rank() == 1 ? bias : GraphBuilder(p.to, p.second.name, p.second.origin).reshape(bias, Shape{channels});
-  return true;
+  return done;
 }
 
 // A product of tokens [N,T,I] is that of rows [N·T,I], reshaped: a bias along the last axis is the product's.
-bool add_bias_before_reshape(const Pair& p, Node& fused) {
-  if (!p.match.only(p.match.graph[p.before].inputs[0], {"InnerProduct"}).present()) return false;
+std::string_view add_bias_before_reshape(const Pair& p, Node& fused) {
+  if (!p.match.only(p.match.graph[p.before].inputs[0], {"InnerProduct"}).present()) return no_match;
   const Node product = p.to[p.to[p.first.inputs[0]].producer];
-  if (product.op->name != "InnerProduct" || product.inputs.size() > 2 || product.attributes.has("activation")) return false;
+  if (product.op->name != "InnerProduct") return no_match;
+  if (product.inputs.size() > 2) return has_bias;
+  if (product.attributes.has("activation")) return has_activation;
   const ValueId y = p.first.outputs[0], bias = p.second.inputs[0] == y ? p.second.inputs[1] : p.second.inputs[0];
   const Shape out = p.to[y].type.shape, of = p.to[bias].type.shape;
   const std::int64_t features = p.to[product.outputs[0]].type.shape[1];
-  if (p.to[p.second.outputs[0]].type != p.to[y].type || p.to[bias].kind != ValueKind::parameter) return false;
-  if (out.rank() == 0 || out[out.rank() - 1] != features || of.rank() == 0 || of.elements() != features || of[of.rank() - 1] != features)
-    return false;
+  if (p.to[p.second.outputs[0]].type != p.to[y].type) return other_types;
+  if (p.to[bias].kind != ValueKind::parameter || out.rank() == 0 || out[out.rank() - 1] != features || of.rank() == 0 ||
+      of.elements() != features || of[of.rank() - 1] != features)
+    return "what is added is no parameter with one element a feature";
   GraphBuilder b(p.to, p.second.name, p.second.origin);
   std::vector<ValueId> inputs = product.inputs;
   inputs.push_back(b.reshape(bias, Shape{features}));
@@ -79,27 +91,27 @@ bool add_bias_before_reshape(const Pair& p, Node& fused) {
   const NodeId id = p.to.add_node(*product.op, product.name, product.attributes, std::move(inputs), 1, origin);
   fused = p.first;
   fused.inputs[0] = p.to[id].outputs[0];
-  return true;
+  return done;
 }
 
-bool add_relu(const Pair& p, Node& fused) {
-  if (p.first.attributes.has("activation")) return false;
+std::string_view add_relu(const Pair& p, Node& fused) {
+  if (p.first.attributes.has("activation")) return has_activation;
   fused = p.first;
   fused.attributes.set("activation", std::string("Relu"));
-  return true;
+  return done;
 }
 
-bool add_clip(const Pair& p, Node& fused) {
-  if (p.first.attributes.has("activation")) return false;
+std::string_view add_clip(const Pair& p, Node& fused) {
+  if (p.first.attributes.has("activation")) return has_activation;
   fused = p.first;
   fused.attributes.set("activation", std::string("Clip"));
   for (const char* bound : {"min", "max"})
     if (p.second.attributes.has(bound)) fused.attributes.set(bound, p.second.attributes.real(bound));
-  return true;
+  return done;
 }
 
 // A residual block's end: the normalized value, the other one, their Relu. Without that cuDNN has no kernel for the sum.
-bool add_relu_to_normalized(const Pair& p, Node& fused) {
+std::string_view add_relu_to_normalized(const Pair& p, Node& fused) {
   for (const std::size_t i : {0, 1}) {
     const NodeId normalization = p.match.only(p.match.graph[p.before].inputs[i], {"BatchNormalizationTraining"});
     if (!normalization.present()) continue;
@@ -110,55 +122,60 @@ bool add_relu_to_normalized(const Pair& p, Node& fused) {
     fused.inputs.push_back(addend);
     fused.attributes.set("activation", std::string("Relu"));
     p.before = normalization;
-    return true;
+    return done;
   }
-  return false;
+  return "no addend is the result of a normalization alone, of the sum's shape, that nothing else reads";
 }
 
 // InnerProduct sums over all axes but the first: flattening before it is not needed, the weight is seen unflattened.
-bool flatten_into_inner_product(const Pair& p, Node& fused) {
+std::string_view flatten_into_inner_product(const Pair& p, Node& fused) {
   const ValueId x = p.first.inputs[0], w = p.second.inputs[1];
   const Shape& from = p.to[x].type.shape;
   const Shape& flat = p.to[p.first.outputs[0]].type.shape;
-  if (p.to[w].kind != ValueKind::parameter || from.rank() < 3 || flat.rank() != 2 || from[0] != flat[0] || from.rank() > 5) return false;
+  if (p.to[w].kind != ValueKind::parameter) return "the product's second operand is no parameter";
+  if (from.rank() < 3 || flat.rank() != 2 || from[0] != flat[0] || from.rank() > 5) return "it does not flatten all axes but the first";
   Shape wide = from;
   wide[0] = p.to[w].type.shape[0];
   fused = p.second;
   fused.inputs[0] = x;
   fused.inputs[1] = GraphBuilder(p.to, p.second.name, p.second.origin).reshape(w, wide);
-  return true;
+  return done;
 }
 
 // ... and so is transposing: the weight is seen transposed back.
-bool transpose_into_inner_product(const Pair& p, Node& fused) {
+std::string_view transpose_into_inner_product(const Pair& p, Node& fused) {
   const Ints& perm = p.first.attributes.ints("perm");
   const ValueId w = p.second.inputs[1];
-  if (perm[0] != 0 || p.to[w].kind != ValueKind::parameter) return false;
+  if (p.to[w].kind != ValueKind::parameter) return "the product's second operand is no parameter";
+  if (perm[0] != 0) return "it moves the axis of samples";
   fused = p.second;
   fused.inputs[0] = p.first.inputs[0];
   fused.inputs[1] = GraphBuilder(p.to, p.second.name, p.second.origin).transpose(w, inverse(perm));
-  return true;
+  return done;
 }
 
 // What flows out of a convolution, through the Relu that made its input.
-bool mask_gradient(const Pair& p, Node& fused) {
+std::string_view mask_gradient(const Pair& p, Node& fused) {
   const ValueId dx = p.first.outputs[0], y = p.second.inputs[1];
-  if (p.second.inputs[0] != dx || p.first.inputs.size() > 2 || p.to[y].type != p.to[dx].type) return false;
+  if (p.second.inputs[0] != dx) return no_match;
+  if (p.first.inputs.size() > 2) return "it masks what it writes already";
+  if (p.to[y].type != p.to[dx].type) return other_types;
   fused = p.first;
   fused.inputs.push_back(y);
-  return true;
+  return done;
 }
 
 // What flows out of a fork into the normalization before it: the kernel adds it up.
-bool add_up_gradients(const Pair& p, Node& fused) {
+std::string_view add_up_gradients(const Pair& p, Node& fused) {
   const ValueId sum = p.first.outputs[0], a = p.first.inputs[0], b = p.first.inputs[1];
-  if (p.second.inputs[1] != sum || p.second.inputs.size() > 8 || p.to[a].type != p.to[sum].type || p.to[b].type != p.to[sum].type)
-    return false;
+  if (p.second.inputs[1] != sum) return no_match;
+  if (p.second.inputs.size() > 8) return "it adds another value already";
+  if (p.to[a].type != p.to[sum].type || p.to[b].type != p.to[sum].type) return other_types;
   fused = p.second;
   fused.inputs[1] = a;
   fused.inputs.resize(8);
   fused.inputs.push_back(b);
-  return true;
+  return done;
 }
 
 struct Row {
@@ -182,17 +199,29 @@ const Row gradient_rows[] = {
     {"BatchNormalizationBackward", {"Add"}, add_up_gradients, true},
 };
 
-Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, bool& changed) {
+struct Missed {
+  NodeId first, second;  // of the graph that the round begins with
+  std::string why;
+};
+
+Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, bool& changed, std::vector<Missed>& missed) {
   const Match match(graph);
   GraphCopy copy(graph);
   changed = false;
-  for (const Node& node : graph.nodes) {
+  missed.clear();
+  for (NodeId n{0}; n.index < std::ssize(graph.nodes); ++n.index) {
+    const Node& node = graph[n];
     bool fused_here = false;
     for (const Row& row : rows) {
       if (row.second != node.op->name || fused_here || (row.asked && !fuses)) continue;
       for (const ValueId in : node.inputs) {
-        NodeId before = match.only(in, row.first);
+        NodeId before = match.made_by(in, row.first);
         if (!before.present() || fused_here) continue;
+        const auto miss = [&](std::string why) { missed.push_back({graph[in].producer, n, std::move(why)}); };
+        if (match.uses[in] != 1) {
+          miss(concat("the result of the first has ", match.uses[in], " readers"));
+          continue;
+        }
         const ValueId mapped = copy.map(in);
         if (!copy.to[mapped].producer.present()) continue;
         copy.copy(node);
@@ -200,8 +229,12 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, b
         copy.to.nodes.pop_back();
         const Node first = copy.to[copy.to[mapped].producer];
         Node fused;
-        if (!row.rule({copy.to, first, second, match, before}, fused)) continue;
-        if (row.asked && !offered(fuses, copy.to, fused, fused.outputs.size())) continue;
+        std::string_view why = row.rule({copy.to, first, second, match, before}, fused);
+        if (why == done && row.asked && !offered(fuses, copy.to, fused, fused.outputs.size())) why = not_offered;
+        if (why != done) {
+          if (why != no_match) miss(std::string(why));
+          continue;
+        }
         // The fused node makes the second one's output, and the others of the one whose operator it has; the first stays, unread,
         // until simplify removes it.
         std::vector<std::string> origin = fused.origin;  // people look for the node that does the work
@@ -222,12 +255,14 @@ Graph round(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, b
   return copy.finish();
 }
 
-Graph fuse(const Graph& graph, std::span<const Row> rows, const Fuses& fuses) {
+Graph fuse(const Graph& graph, std::span<const Row> rows, const Fuses& fuses, const PassContext& context) {
   Graph now = graph;
+  std::vector<Missed> missed;
   for (bool changed = true; changed;) {
-    now = round(now, rows, fuses, changed);
-    if (changed) now = simplify(now);
+    Graph next = round(now, rows, fuses, changed, missed);
+    if (changed) now = simplify(next);
   }
+  for (Missed& m : missed) context.not_fused(now[m.first], now[m.second], std::move(m.why));
   return now;
 }
 
@@ -237,7 +272,7 @@ Graph fuse(const Graph& graph, std::span<const Row> rows, const Fuses& fuses) {
 // differentiation. For predictions no backend is asked.
 Pass fuse_layers() {
   return {.name = "fuse_layers",
-          .run = [](Graph g, PassContext& c) { return fuse(g, layer_rows, c.training() ? c.fuses : Fuses()); },
+          .run = [](Graph g, PassContext& c) { return fuse(g, layer_rows, c.training() ? c.fuses : Fuses(), c); },
           .needs = {Property::primitive},
           .why = "a bias and an activation cost no pass over memory"};
 }
@@ -246,7 +281,7 @@ Pass fuse_layers() {
 // where that is offered. After differentiation.
 Pass fuse_gradients() {
   return {.name = "fuse_gradients",
-          .run = [](Graph g, PassContext& c) { return fuse(g, gradient_rows, c.fuses); },
+          .run = [](Graph g, PassContext& c) { return fuse(g, gradient_rows, c.fuses, c); },
           .needs = differentiated,
           .why = "gradients are masked and added where they are written"};
 }

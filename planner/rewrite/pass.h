@@ -27,6 +27,10 @@ struct PassContext {
   std::vector<PlanTransfer> transfers{};  // that were put in, the dearest first
 
   bool training() const { return options.mode == PlanMode::training; }
+  // Tells who listens why two neighbours, in a form that a pass fuses, stay two nodes.
+  void not_fused(const Node& first, const Node& second, std::string why) const {
+    if (options.passes.not_fused) options.passes.not_fused({first, second, std::move(why)});
+  }
   bool placed() const { return placement.has_value(); }
   bool synchronized() const { return placed() && options.synchronize_batch_norm; }
 };

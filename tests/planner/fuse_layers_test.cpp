@@ -36,7 +36,9 @@ struct Row {
   bool wanted;  // by the plan's backends
   std::vector<ValueId> (*outputs)(Network&);
   std::string first;  // what the first output becomes
+  std::vector<std::string> why{};  // what is told of pairs that stay two nodes
 };
+const std::string no_addend = "no addend is the result of a normalization alone, of the sum's shape, that nothing else reads";
 const Row rows[] = {
     {"residual_block", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "BatchNormalizationTraining(x, a_scale, a_bias, z)"},
     {"addend_first", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.z, n.normalized(n.x, "a")})})}; }, "BatchNormalizationTraining(x, a_scale, a_bias, z)"},
@@ -44,30 +46,30 @@ const Row rows[] = {
     {"two_normalized", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.normalized(n.z, "b")})})}; },
      "BatchNormalizationTraining(x, a_scale, a_bias, BatchNormalizationTraining(z, b_scale, b_bias))"},
     {"two_addends", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.node("Add", {n.normalized(n.x, "a"), n.z}), n.z})})}; },
-     "Relu(Add(Add(BatchNormalizationTraining(x, a_scale, a_bias), z), z))"},
+     "Relu(Add(Add(BatchNormalizationTraining(x, a_scale, a_bias), z), z))", {no_addend}},
     {"after_relu", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.node("Relu", {n.normalized(n.x, "a")}), n.z})})}; },
-     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))", {no_addend}},
     {"broadcast_addend", true, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.parameter("p", {3, 1, 1})})})}; },
-     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), p))"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), p))", {no_addend}},
     {"read_elsewhere", true,
      [](Network& n) {
        const ValueId y = n.normalized(n.x, "a");
        return std::vector{n.node("Relu", {n.node("Add", {y, n.z})}), y};
      },
-     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))", {no_addend}},
     {"sum_read_elsewhere", true,
      [](Network& n) {
        const ValueId sum = n.node("Add", {n.normalized(n.x, "a"), n.z});
        return std::vector{n.node("Relu", {sum}), sum};
      },
-     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))", {"the result of the first has 2 readers"}},
     {"added_to_itself", true,
      [](Network& n) {
        const ValueId y = n.normalized(n.x, "a");
        return std::vector{n.node("Relu", {n.node("Add", {y, y})})};
      },
-     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), BatchNormalizationTraining(x, a_scale, a_bias)))"},
-    {"not_wanted", false, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))"},
+     "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), BatchNormalizationTraining(x, a_scale, a_bias)))", {no_addend}},
+    {"not_wanted", false, [](Network& n) { return std::vector{n.node("Relu", {n.node("Add", {n.normalized(n.x, "a"), n.z})})}; }, "Relu(Add(BatchNormalizationTraining(x, a_scale, a_bias), z))", {std::string(not_offered)}},
 };
 
 class NormalizedSums : public testing::TestWithParam<Row> {};
@@ -76,8 +78,12 @@ TEST_P(NormalizedSums, BecomeOneNode) {
   Network n;
   const std::vector<ValueId> outputs = GetParam().outputs(n);
   n.graph.outputs.assign(outputs.begin(), outputs.end());
-  const Graph got = passed("fuse_layers", n.graph, {.fuses = GetParam().wanted ? adds : none});
+  std::vector<std::string> why;
+  PassInput in{.fuses = GetParam().wanted ? adds : none};
+  in.options.passes.not_fused = [&](const NotFused& pair) { why.push_back(pair.why); };
+  const Graph got = passed("fuse_layers", n.graph, in);
   EXPECT_EQ(test::expression(got, got.outputs[0]), GetParam().first);
+  EXPECT_EQ(why, GetParam().why);
   EXPECT_EQ(got[got.outputs[0]].type, n.graph[n.graph.outputs[0]].type);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, NormalizedSums, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
