@@ -178,5 +178,29 @@ TEST(Curves, DrawEverySeriesAndLeaveGaps) {
   EXPECT_EQ(circles, 4u) << "three marks, and a point that no line would show";
 }
 
+// The labels of the y axis, which end where they stand.
+std::vector<std::string> labels_beside(const std::vector<double>& values) {
+  Series line{.name = {}, .points = {}};
+  for (const double v : values) line.points.emplace_back(static_cast<double>(line.points.size()), v);
+  const std::string svg = svg_of(std::vector<Panel>{{"Rate", "epoch", {line}}}), mark = "text-anchor=\"end\">";
+  std::vector<std::string> labels;
+  for (std::size_t at = 0; (at = svg.find(mark, at)) != std::string::npos;) {
+    at += mark.size();
+    labels.push_back(svg.substr(at, svg.find('<', at) - at));
+  }
+  return labels;
+}
+
+TEST(Curves, AxesFitWhatTheyShow) {
+  EXPECT_EQ(labels_beside({0.01, 0.01}), (std::vector<std::string>{"0", "0.005", "0.01", "0.015", "0.02"}));
+  EXPECT_EQ(labels_beside({-2, -2}), (std::vector<std::string>{"-4", "-3", "-2", "-1", "0"}));
+  EXPECT_EQ(labels_beside({0, 0}), (std::vector<std::string>{"0", "0.2", "0.4", "0.6", "0.8", "1"}));
+  for (const std::vector<double>& values : {std::vector{2.30258, 2.30258 + 1e-7}, {1e6, 1e6 + 1e-3}, {1e-7, 2e-7}}) {
+    const std::vector<std::string> labels = labels_beside(values);
+    EXPECT_GE(labels.size(), 3u);
+    EXPECT_EQ(std::set(labels.begin(), labels.end()).size(), labels.size()) << testing::PrintToString(labels);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -32,10 +32,13 @@ Scale scale_of(double low, double high, double from, double to) {
     low = 0;
     high = 1;
   }
-  if (low == high) {
-    low -= 0.5;
-    high += 0.5;
+  // A constant lies between nothing and twice itself. What hardly differs keeps as much room as makes the labels of ticks differ.
+  const double size = std::max(std::abs(low), std::abs(high)), least = low == high ? 2 * size : 1e-4 * size;
+  if (const double lacks = least - (high - low); lacks > 0) {
+    low -= lacks / 2;
+    high += lacks / 2;
   }
+  if (low == high) high = 1;
   return {low, high, from, to};
 }
 
@@ -71,7 +74,7 @@ class Chart {
     stroke({{x.from, y.to}, {x.from, y.from}, {x.to, y.from}}, {0x888888});
     out_.text((x.from + x.to) / 2, top_edge + panel_height - 8, panel.x_label, Anchor::middle, false);
     for (std::size_t i = 0; i < panel.series.size(); ++i) line(panel.series[i], colour(i), x, y);
-    legend(panel, x.from + 9.0 * static_cast<double>(panel.title.size()), x.to, base);
+    legend(panel, x.from + 10.0 * static_cast<double>(panel.title.size()), x.to, base);
   }
 
  private:
