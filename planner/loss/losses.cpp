@@ -78,7 +78,7 @@ const std::vector<LossRow>& table() {
      "-t log p - (1-t) log(1-p), p = sigmoid(x); :pos-weight=W counts t W times", LabelKind::binary, LossOver::elements, OutputKind::sigmoid, 0, 1, {{"pos-weight", 1}},
      [](B& b, ValueId x, ValueId t, const P& p) { return binary(b, x, t, p["pos-weight"]); }},
     {"mse", "mseloss meansquarederror l2 l2loss", "(x-t)^2", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {},
-     [](B& b, ValueId x, ValueId t, const P&) { const ValueId d = b.sub(x, t); return b.mul(d, d); }},
+     [](B& b, ValueId x, ValueId t, const P&) { const ValueId d = b.sub(x, t); return b.mul(d, d); }, "huber"},
     {"l1", "l1loss mae meanabsoluteerror", "|x-t|", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {},
      [](B& b, ValueId x, ValueId t, const P&) { return absolute(b, b.sub(x, t)); }},
     {"smooth-l1", "smoothl1loss", "d^2/(2 beta) below beta, else |d| - beta/2", LabelKind::numbers, LossOver::elements, OutputKind::plain, -infinite, infinite, {{"beta", 1}},

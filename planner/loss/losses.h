@@ -76,6 +76,7 @@ struct LossRow {
   // Of x and t of one shape (elements), of [N,T,C] and [N,S] to [N] (sequence), or as rows [M,C] to [M] (else; t is absent where
   // there are no labels).
   ValueId (*build)(GraphBuilder&, ValueId x, ValueId t, const LossValues&);
+  std::string_view robust{};  // a loss of such labels with bounded gradients, where this one's grow with its labels
 };
 
 std::span<const LossRow> loss_rows();

@@ -6,23 +6,26 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/loss/losses.h"
 #include "trainer/fit/diagnose.h"
 #include "trainer/template/initialize.h"
 
 namespace tandem {
 namespace {
 
-// Labels beside which first outputs are nothing: a loss of squares begins with gradients of their size. Empty: there are none.
+// Labels beside which first outputs are nothing, of a loss whose gradients begin with their size. Empty: there are none.
 std::string large_labels(const StepMaterial& step) {
   constexpr float large = 100;
   for (const auto& [target, bytes] : step.inputs) {
-    if (!target.label || target.weight || target.loss != "mse" || target.sample.dtype != DType::float32) continue;
+    if (!target.label || target.weight || target.loss.empty() || target.sample.dtype != DType::float32) continue;
+    const std::string_view robust = loss_row(target.loss).robust;
+    if (robust.empty()) continue;
     const std::span values(reinterpret_cast<const float*>(bytes), static_cast<std::size_t>(step.batch * target.sample.shape.elements()));
     float most = 0;
     for (const float value : values) most = std::max(most, std::abs(value));
     if (most > large && std::isfinite(most))
       return concat(". Labels reach ", most, ": divide them by a number of their size, or use ", option("loss"),
-                    " huber, whose gradients are bounded");
+                    ' ', robust, ", whose gradients are bounded");
   }
   return "";
 }
