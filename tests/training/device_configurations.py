@@ -3,25 +3,22 @@
 Exit code 3: a package is missing, 1: a model trains otherwise.
 """
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy
     import onnx
     import onnx_ir
     from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    print(missing)
-    sys.exit(3)
 if not hasattr(onnx, "DeviceConfigurationProto"):
     print("onnx has no device configurations")
     sys.exit(3)
 
-TANDEM = os.environ.get("TANDEM", "tandem")
 random = numpy.random.default_rng(1)
 
 

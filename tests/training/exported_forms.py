@@ -9,18 +9,16 @@ import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy as np
     import onnx
     import onnxruntime
     import torch
     import torch.nn.functional as F
     from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    print(missing)
-    sys.exit(3)
 
-TANDEM = os.environ.get("TANDEM", "build/release/tandem")
 FOLDER = tempfile.mkdtemp()
 rng = np.random.default_rng(3)
 failed = []

@@ -11,15 +11,14 @@ import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy
     import onnx
     import onnxruntime
     import onnxscript  # noqa: F401  the exporter wants it
     import torch
-except (ImportError, OSError) as missing:
-    print(missing)
-    sys.exit(3)
 from torch import nn
 from torch.nn import functional as F
 
@@ -102,7 +101,7 @@ def export(model, file, **options):
 
 
 def tandem(*words):
-    run = subprocess.run([os.environ["TANDEM"], *map(str, words)], env={**os.environ, "TANDEM_RUN_DIR": "none", "OMP_WAIT_POLICY": "passive"},
+    run = subprocess.run([TANDEM, *map(str, words)], env={**os.environ, "TANDEM_RUN_DIR": "none", "OMP_WAIT_POLICY": "passive"},
                          capture_output=True, text=True, errors="replace")
     if run.returncode:
         sys.exit(f"tandem {' '.join(map(str, words))}: exit code {run.returncode}\n{run.stdout}{run.stderr}")
@@ -158,7 +157,7 @@ def other_heads(folder):
         file, trained = place / "model.onnx", place / "trained.onnx"
         export(model, file, **options)
         if words:
-            refused = subprocess.run([os.environ["TANDEM"], "summary", file, "--head", "3"], capture_output=True, text=True)
+            refused = subprocess.run([TANDEM, "summary", file, "--head", "3"], capture_output=True, text=True)
             assert refused.returncode == 2 and "2 nodes make outputs" in refused.stderr and "'kind.weight'" in refused.stderr, refused.stderr
         loss = ["--loss-on", onnx.load(file).graph.output[-1].name] if words else []
         tandem("train", file, "--head", 3, "--data", f"npz:{folder / 'patterns.npz'}", "--output", trained, "--batch-size", 20, "--epochs", 1, *words, *loss)

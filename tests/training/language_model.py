@@ -5,19 +5,17 @@ Exit code 3: a package is missing, 1: something fails.
 """
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy
     import onnxscript  # noqa: F401  the exporter wants it
     import torch
-except (ImportError, OSError) as missing:
-    print(missing)
-    sys.exit(3)
 from torch import nn
 from torch.nn import functional as F
 
@@ -68,7 +66,7 @@ def pytorch_losses(model, x, y):
 
 
 def tandem_losses(file, data, folder):
-    command = [os.environ["TANDEM"], "train", file, "--data", f"npz:{data}", "--optimizer", "adam", "--lr", str(RATE), "--batch-size", str(BATCH),
+    command = [TANDEM, "train", file, "--data", f"npz:{data}", "--optimizer", "adam", "--lr", str(RATE), "--batch-size", str(BATCH),
                "--class-axis", "2", "--steps", str(STEPS), "--no-shuffle", "--no-autotune", "--output", str(folder / "trained.onnx"), "--json", "--quiet"]
     run = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=folder)
     if run.returncode:

@@ -14,15 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy
     import onnx
     import onnxruntime
     import onnxscript  # noqa: F401  the exporter wants it
     import torch
-except (ImportError, OSError) as missing:
-    print(missing)
-    sys.exit(3)
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
@@ -32,7 +31,7 @@ random = numpy.random.default_rng(1)
 
 
 def tandem(*arguments, refused=None):
-    run = subprocess.run([os.environ["TANDEM"], *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "TANDEM_RUN_DIR": "none"})
+    run = subprocess.run([TANDEM, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "TANDEM_RUN_DIR": "none"})
     if refused is not None:
         if run.returncode != 2 or refused not in run.stderr:
             sys.exit(f"{arguments}: exit code {run.returncode}, expected a refusal with '{refused}': {run.stderr}")
@@ -135,7 +134,8 @@ def pytorch_run(forward, adapters, x, y):
 
 
 def read(path):
-    return {name: value.numpy() for name, value in onnxruntime.AdapterFormat.read_adapter(str(path)).get_parameters().items()}
+    file = onnxruntime.AdapterFormat.read_adapter(str(path))  # values lie in its memory
+    return {name: value.numpy().copy() for name, value in file.get_parameters().items()}
 
 
 def write(path, values):

@@ -10,17 +10,15 @@ import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
-except ImportError as missing:
-    print(missing)
-    sys.exit(3)
 
-TANDEM = os.environ.get("TANDEM", "build/release/tandem")
 TRAINING = "ai.onnx.preview.training"
 rng = np.random.default_rng(7)
 

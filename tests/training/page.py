@@ -12,15 +12,14 @@ import sys
 import tarfile
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy
     import onnx
     import pyarrow
     import pyarrow.parquet
     from PIL import Image, ImageDraw
-except ImportError as missing:
-    print(missing)
-    sys.exit(3)
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -146,7 +145,7 @@ def main():
             words = shlex.split(command)
             if words[0] != "tandem":
                 sys.exit(f"docs/training.md: only tandem is run here: {command}")
-            run = subprocess.run([os.environ["TANDEM"], *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
+            run = subprocess.run([TANDEM, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, errors="replace")
             print(f"{'ok' if run.returncode == 0 else 'FAILS (' + str(run.returncode) + ')'}  {command}", flush=True)
             if run.returncode:
                 print(run.stdout + run.stderr)

@@ -10,18 +10,16 @@ import subprocess
 import sys
 import tempfile
 
-try:
+from program import TANDEM, needed
+
+with needed():
     import numpy as np
     import onnx
     import onnxruntime
     import torch
     import torch.nn.functional as F
     from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    print(missing)
-    sys.exit(3)
 
-TANDEM = os.environ.get("TANDEM", "build/release/tandem")
 NAN, INF = float("nan"), float("inf")
 VALUES = [NAN, INF, -INF, 0.0, -0.0, 1.5, -2.5, 0.5, 100.0, -100.0, 3e38, -3e38, 1e-30]
 N = len(VALUES)

@@ -14,18 +14,16 @@ import sys
 import tempfile
 import warnings
 
+from program import TANDEM, needed
+
 warnings.filterwarnings("ignore")
-try:
+with needed():
     import onnx
     import onnxscript  # noqa: F401, the exporter needs it
     import torch
     from torch import nn
     from torch.nn import functional as F
-except ImportError as missing:
-    print(missing)
-    sys.exit(3)
 
-TANDEM = os.environ.get("TANDEM", "build/release/tandem")
 WIDTH = 24
 
 
