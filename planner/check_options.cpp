@@ -4,6 +4,7 @@
 
 #include "base/option.h"
 #include "base/size.h"
+#include "planner/loss/external_loss.h"
 #include "planner/loss/labels.h"
 #include "planner/passes/freeze.h"
 #include "planner/passes/run_passes.h"
@@ -46,6 +47,22 @@ void check_keepers(const CompileOptions& o) {
   }
 }
 
+// What is done between the forward and the backward pass, or behind both, would have to be part of one of them.
+void check_external_loss(const CompileOptions& o) {
+  const auto terms = parse_loss(o.loss.name);
+  if (!has_external_loss(o) && std::ranges::find(terms, external_loss, &LossTerm::loss) != terms.end())
+    fail(ExitCode::usage, "loss '", o.loss.name, "': ", external_loss, " stands alone, for all outputs, and is for training");
+  if (!has_external_loss(o)) return;
+  const Parallelism& p = o.parallel;
+  const std::pair<bool, std::string> refused[] = {
+      {p.micro_batches > 1, option("micro_batches")},           {p.pipeline != 1 || !p.stages.empty(), "stages of a pipeline"},
+      {p.zero > 0, concat(option("parallel"), " zero")},        {p.weights_on >= 0, option("weights_on")},
+      {p.merge_on >= 0, option("merge")},                       {o.memory.budget.has_value(), option("memory_budget")},
+      {!o.memory.recompute.empty(), option("recompute")},       {!o.memory.activations_on.empty(), option("offload")}};
+  for (const auto& [is_so, what] : refused)
+    if (is_so) fail(ExitCode::usage, "a loss that the caller computes (", option("loss"), ' ', external_loss, ") does not go with ", what);
+}
+
 }  // namespace
 
 void check_options(const GraphSource& source, const CompileOptions& o, Backends backends) {
@@ -63,7 +80,7 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
          " devices, expected one for all or one for each");
   check_recompute(o);
   check_left_out(o.passes.without);
-  parse_loss(o.loss.name);
+  check_external_loss(o);
   if (o.mode != PlanMode::training) return;
   if (const auto& d = o.loss.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
     fail(ExitCode::usage, option("teacher"), ": a temperature of ", d->temperature, " and a weight of ", d->weight,

@@ -10,6 +10,7 @@
 #include "planner/check_options.h"
 #include "planner/check_sizes.h"
 #include "planner/device_models.h"
+#include "planner/loss/external_loss.h"
 #include "planner/loss/labels.h"
 #include "planner/lower_programs.h"
 #include "planner/memory/assemble.h"
@@ -36,7 +37,7 @@ HostOutput output_of(const Graph& graph, const GraphOutput& out) {
     case ValueRole::loss: return {.name = "loss", .role = out.role};
     case ValueRole::metric:
     case ValueRole::measure: return {.name = out.of, .role = out.role, .of = out.of};
-    default: return {.name = graph[out].name};
+    default: return {.name = out.of.empty() ? graph[out].name : out.of};
   }
 }
 
@@ -52,6 +53,7 @@ class Compilation {
         parameters_of_(parameters_of),
         optional_fusions_(optional_fusions),
         training_(options.mode == PlanMode::training),
+        external_(has_external_loss(options)),
         collective_(training_ && computing_devices(options).size() > 1) {}
 
   Plan run() {
@@ -73,6 +75,8 @@ class Compilation {
     plan_.options = o_.kernel;
     plan_.options.tf32 = o_.precision == Precision::tf32;
     if (!training_) return;
+    if (external_) plan_.loss = external_loss;
+    if (external_) return;
     plan_.loss = o_.loss.on.empty() ? o_.loss.name : concat(o_.loss.name, " on ", o_.loss.on);
     plan_.optimizer = to_string(o_.optimizer);
     if (const auto scaling = loss_scaling_of(o_)) plan_.optimizer += concat(", loss scale from ", scaling->start);
@@ -82,7 +86,7 @@ class Compilation {
   // Builds one graph for all devices and cuts it into programs. Where optional fusions are undecided, does so with and without them.
   void make_graphs() {
     model_ = source_(o_.batch);
-    if (!training_) rows_ = output_rows(source_, model_, o_.batch);
+    if (!training_ || external_) rows_ = output_rows(source_, model_, o_.batch);
     if (computing_devices(o_).size() > 1) placement_ = placement_of(source_, model_, rows_, o_, parameters_of_);
     slices_ = slices_of(o_, placement_);
     if (make_graph(o_, optional_fusions_.value_or(true)) && !optional_fusions_ && chooses_by_time(o_)) {
@@ -107,7 +111,7 @@ class Compilation {
     };
     Graph whole = run_passes(passes_of(o.mode), model_, context);
     verify(whole);
-    if (o.parallel.micro_batches > 1) find_phases(whole, o.parallel.zero > 2, splits_backward(o.parallel.schedule.kind));
+    if (has_phases(o)) find_phases(whole, o.parallel.zero > 2, splits_backward(o.parallel.schedule.kind));
     if (graphs_.empty()) begin_with(whole, context);
     graphs_.push_back(programs_of(std::move(whole), o));
     return optional;
@@ -117,6 +121,11 @@ class Compilation {
     plan_.model = model_.name;
     for (const GraphOutput& out : training_ ? graph.outputs : model_.outputs)
       outputs_.push_back(output_of(training_ ? graph : model_, out));
+    for (std::size_t i = rows_.size(); external_ && i < outputs_.size(); ++i) {
+      const GraphOutput& out = graph.outputs[i];  // the gradient of an input has the input's rows
+      const bool rows = out.role == ValueRole::measure && graph[out].depends_on_batch;
+      rows_.push_back(rows ? graph[out].type.shape[0] / o_.batch : 0);
+    }
     if (training_) plan_.warnings = model_.warnings;
     plan_.warnings.insert(plan_.warnings.end(), context.warnings.begin(), context.warnings.end());
     plan_.transfers = context.transfers;
@@ -184,7 +193,7 @@ class Compilation {
 
   // Order of updates, memory shared in place, then slices, sums, concats and offsets.
   Plan assembled() {
-    if (o_.parallel.micro_batches > 1)
+    if (has_phases(o_))
       for (const auto& program : best_.programs) arrange_phases(*program);
     if (training_) save_memory();
     assemble_programs(plan_, best_.programs);
@@ -254,7 +263,7 @@ class Compilation {
   }
 
   void finish(LoweredGraph& program) const {
-    if (!collective_ && o_.parallel.micro_batches == 1) schedule_updates(program);
+    if (!collective_ && !has_phases(o_)) schedule_updates(program);
     share_in_place(program);
   }
 
@@ -264,7 +273,7 @@ class Compilation {
                     only_keeps(o_, static_cast<int>(d))};
     if (!best_.graphs->outputs.empty()) replica.outputs = best_.graphs->outputs[best_.graphs->of[d]];
     const std::size_t sender = only_keeps(o_, static_cast<int>(d)) ? *kept_by(d) : d;  // in whose order it does what it does
-    if (o_.parallel.micro_batches > 1) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(sender));
+    if (has_phases(o_)) replica.schedule = stage_schedule(o_, placement_, static_cast<int>(sender));
     return replica;
   }
 
@@ -301,7 +310,7 @@ class Compilation {
   const Backends backends_;
   const Plan* const parameters_of_;
   std::optional<bool>& optional_fusions_;
-  const bool training_, collective_;
+  const bool training_, external_, collective_;
   Plan plan_;
   Losses losses_;  // of training
   Graph model_;                                                  // of the whole batch
@@ -323,7 +332,7 @@ Graph training_graph(const GraphSource& source, const CompileOptions& asked) {
   CompileOptions options = asked;
   options.mode = PlanMode::training;
   options = of_micro_batch(options);
-  const Losses losses = losses_of(source, options);
+  const Losses losses = has_external_loss(options) ? Losses() : losses_of(source, options);
   PassContext context{.options = options, .samples = options.batch, .losses = &losses};
   const Graph model = source(options.batch);
   if (computing_devices(options).size() > 1) context.placement = placement_of(source, model, {}, options, nullptr);

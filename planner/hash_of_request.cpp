@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "planner/check_options.h"
+#include "planner/loss/external_loss.h"
 #include "planner/loss/labels.h"
 #include "planner/passes/run_passes.h"
 
@@ -32,7 +33,7 @@ CompileOptions without_devices(CompileOptions o) {
 std::string hash_of_request(const GraphSource& source, const CompileOptions& asked) {
   const CompileOptions o = without_devices(of_micro_batch(asked));
   const bool training = o.mode == PlanMode::training;
-  const Losses losses = training ? losses_of(source, o) : Losses();
+  const Losses losses = training && !has_external_loss(o) ? losses_of(source, o) : Losses();
   PassContext context{.options = o, .samples = o.batch, .losses = training ? &losses : nullptr};
   const Graph graph = run_passes(passes_of(o.mode), source(o.batch), context);
   Hash hash;

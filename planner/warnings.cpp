@@ -6,6 +6,7 @@
 
 #include "base/option.h"
 #include "graph/operator.h"
+#include "planner/loss/external_loss.h"
 #include "planner/loss/labels.h"
 #include "planner/place/parallel.h"
 
@@ -166,6 +167,7 @@ std::vector<std::string> warnings_of(const Plan& plan, const CompileOptions& o, 
   warn_of_statistics(list, plan, o);
   warn_of_bubble(list, plan, o);
   warn_of_few_values(list, plan);
+  if (has_external_loss(o)) return list;
   warn_of_loss(list, o, model);
   warn_of_outputs(list, o, model);
   return list;

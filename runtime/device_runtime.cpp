@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "planner/plan/format.h"
+#include "planner/plan/step_parts.h"
 #include "runtime/exchange_specs.h"
 #include "runtime/reorder.h"
 
@@ -79,7 +80,8 @@ void DeviceRuntime::add(const ExpandedPlan& expanded, CollectiveGroup* group, st
   const std::vector<const ExchangeSpec*> own = specs_of(plan, exchanges, static_cast<int>(index_));
   Program::Place place{backend_, *device_, streams_, staging_, group, static_cast<int>(index_), own};
   // To find kernels that read what no kernel of the step wrote.
-  if (std::getenv("TANDEM_POISON_SCRATCH"))
+  const bool goes_on = has_parts(plan) && !programs_.empty();  // with what the part before it has left
+  if (std::getenv("TANDEM_POISON_SCRATCH") && !goes_on)
     for (std::size_t i = 0; i < bases.size(); ++i)
       if (device.arenas[i].kind == ArenaKind::scratch) place.poisoned = {bases[i], static_cast<std::size_t>(device.arenas[i].bytes)};
   programs_.push_back(std::make_unique<Program>(expanded, index_, place, addresses));

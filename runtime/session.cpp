@@ -6,6 +6,7 @@
 
 #include "kernels/mixed_group.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/step_parts.h"
 #include "runtime/exchange_specs.h"
 #include "runtime/parameter_parts.h"
 #include "runtime/session_state.h"
@@ -52,7 +53,13 @@ Session::Session(Plan plan, std::span<const Backend* const> backends, World* wor
   s.devices.resize(static_cast<std::size_t>(s.range.count));
   s.inputs.resize(s.devices.size());
   s.workers = std::make_unique<Workers>(s.range.count, threads);
-  s.load(std::move(plan));
+  if (has_parts(plan)) {
+    auto [forward, backward] = parts_of(plan);
+    s.load(std::move(forward));
+    s.load(std::move(backward));
+  } else {
+    s.load(std::move(plan));
+  }
 }
 
 Session::~Session() = default;

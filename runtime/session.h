@@ -51,7 +51,7 @@ class Session {
  public:
   // Opens the plan's devices and starts one worker thread a device. Fails (device) with the reason. With a world, which
   // must outlive the session, these are this rank's devices alone, every rank makes the same calls of the constructor,
-  // add() and run(), and run() gives all ranks the outputs of all devices.
+  // add() and run(), and run() gives all ranks the outputs of all devices. A plan of two passes (step_parts.h) becomes plans 0 and 1.
   Session(Plan plan, std::span<const Backend* const> backends, World* world = nullptr);
   ~Session();
   Session(Session&&) noexcept;

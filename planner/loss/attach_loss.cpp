@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "planner/loss/external_loss.h"
 #include "planner/loss/loss_rows.h"
 #include "planner/rewrite/pass.h"
 
@@ -209,6 +210,7 @@ Pass attach_loss() {
           .run = [](Graph g, PassContext& c) { return with_loss(std::move(g), c); },
           .needs = {Property::primitive},
           .gives = {Property::loss},
+          .when = [](const PassContext& c) { return !has_external_loss(c.options); },
           .why = "there is something to train"};
 }
 

@@ -1,4 +1,5 @@
 // What the loss does not see of a model is not computed.
+#include "planner/loss/external_loss.h"
 #include "planner/loss/loss_value.h"
 #include "planner/rewrite/pass.h"
 
@@ -17,6 +18,7 @@ Graph keep_logits(Graph graph, const CompileOptions& o) {
 Pass keep_logits() {
   return {.name = "keep_logits",
           .run = [](Graph g, PassContext& c) { return keep_logits(std::move(g), c.options); },
+          .when = [](const PassContext& c) { return !has_external_loss(c.options); },
           .why = "what the loss does not see need not be computed",
           .required = "the losses are computed from what it leaves"};
 }

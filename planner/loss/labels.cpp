@@ -7,6 +7,7 @@
 
 #include "base/option.h"
 #include "graph/operator.h"
+#include "planner/loss/external_loss.h"
 
 namespace tandem {
 namespace {
@@ -161,7 +162,7 @@ Labels labels_of(const Pair& models, const CompileOptions& o) {
   Labels l{.kind = s.kind, .loss = term.loss, .value = graph[model_value(graph, o)].name};
   l.share = term.weight;
   l.parameters = term.parameters;
-  if (l.own()) return l;
+  if (l.own() || l.loss == external_loss) return l;
   l.weighted = o.loss.sample_weights.value_or(false);
   if (l.of_file()) return l;  // take_file does the rest
   const bool sequence = row.over == LossOver::sequence, classes = row.over == LossOver::classes || sequence;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "planner/loss/ctc.h"
+#include "planner/loss/external_loss.h"
 
 namespace tandem {
 namespace {
@@ -134,6 +135,8 @@ const std::vector<LossRow>& table() {
      {{"blank", 0}, {"padding", -1}, {"zero-infinity", 0}, {"per-label", 1}},
      [](B& b, ValueId x, ValueId t, const P& p) { return ctc(b, x, t, ctc_of(p)); }},
     {file_loss, "", "that of an ONNX file: one number, or one for each sample", LabelKind::none, LossOver::batch, OutputKind::plain, -infinite, infinite, {},
+     [](B&, ValueId x, ValueId, const P&) { return x; }},
+    {external_loss, "", "computed by the caller, who gives the gradients of the model's outputs (a plan of two passes, without updates)", LabelKind::none, LossOver::batch, OutputKind::plain, 0, 0, {},
      [](B&, ValueId x, ValueId, const P&) { return x; }},
     {"output", "", "the value itself: the model computes its loss", LabelKind::none, LossOver::batch, OutputKind::plain, 0, 0, {},
      [](B&, ValueId x, ValueId, const P&) { return x; }},

@@ -48,21 +48,24 @@ class Arrangement {
   void move_conversions() {
     IdVector<BufferId, Place> made(p_.buffers.size(), Place{Phase::prepare, 0}), first(p_.buffers.size(), Place{Phase::update, 0});
     IdVector<StepId, Place> ready;  // by step: where the last of its operands is made
-    for (const Step& s : p_.steps) {
+    for (Step& s : p_.steps) {
       ready.push_back({Phase::prepare, 0});
       for (const BufferId in : s.inputs)
         if (in.present()) ready.back() = std::max(ready.back(), made[root(in)]);
+      if (converts(s) && place_of(s) < ready.back()) std::tie(s.phase, s.chunk) = ready.back();  // of an output
       for (const BufferId out : s.outputs)
         if (out.present()) made[root(out)] = std::max(made[root(out)], place_of(s));
     }
     for (const BufferId out : p_.outputs) first[root(out)] = {Phase::prepare, 0};
     for (std::size_t n = p_.steps.size(); n-- > 0;) {
       Step& s = p_.steps[n];
-      const bool converts = (s.op() == "Reorder" || s.op() == "Cast") && s.outputs.size() == 1 && is_scratch(s.outputs[0]);
-      if (converts && ready[n] < first[root(s.outputs[0])]) std::tie(s.phase, s.chunk) = first[root(s.outputs[0])];
+      if (converts(s) && ready[n] < first[root(s.outputs[0])]) std::tie(s.phase, s.chunk) = first[root(s.outputs[0])];
       for (const BufferId in : s.inputs)
         if (in.present()) first[root(in)] = std::min(first[root(in)], place_of(s));
     }
+  }
+  bool converts(const Step& s) const {
+    return (s.op() == "Reorder" || s.op() == "Cast") && s.outputs.size() == 1 && is_scratch(s.outputs[0]);
   }
   bool is_scratch(BufferId id) const { return p_.buffers[root(id)].arena == ArenaKind::scratch; }
   // Of what no micro-batch changes: parameters, constants, and what is made of them.

@@ -21,6 +21,7 @@ void find_phased_lives(DeviceProgram& device) {
     // another device waits for that.
     bool once = false, beside = false;
   };
+  const bool several = std::ranges::any_of(device.schedule, [](const ScheduleEntry& e) { return e.micro_batch > 0; });
   IdVector<BufferId, Use> uses(device.buffers.size());
   for (StepId s{0}; s.index < steps; ++s.index) {
     const Step& step = device.steps[s];
@@ -40,7 +41,7 @@ void find_phased_lives(DeviceProgram& device) {
   for (BufferId id{0}; id.index < std::ssize(device.buffers); ++id.index) {
     Use u = uses[root_of(device.buffers, id)];
     Buffer& b = device.buffers[id];
-    b.in_slot = b.arena == ArenaKind::scratch && !u.once && (u.places.size() > 1 || u.beside);
+    b.in_slot = several && b.arena == ArenaKind::scratch && !u.once && (u.places.size() > 1 || u.beside);
     u.beside = u.beside || std::ranges::any_of(u.places, [&](const auto& place) { return place.second != u.places.begin()->second; });
     if (u.once && !u.places.empty()) u = {.first = std::min(u.first, begin), .last = std::max(u.last, end)};
     if (u.beside) u = b.in_slot ? Use{.first = begin, .last = end} : Use{.first = u.first, .last = steps - 1};

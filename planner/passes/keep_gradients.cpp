@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/layout_tag.h"
+#include "planner/loss/external_loss.h"
 #include "planner/rewrite/graph_copy.h"
 #include "planner/rewrite/pass.h"
 #include "planner/update/loss_scaling.h"
@@ -22,20 +23,24 @@ ValueId in_template_form(Graph& graph, const Value& parameter, ValueId gradient)
 
 Graph keep_gradients(Graph graph, const CompileOptions& o) {
   const std::vector<GraphOutput> given = graph.outputs;
-  for (const std::string& name : o.keep_gradients)
+  std::vector<std::string> kept = o.keep_gradients;
+  if (kept.empty() && has_external_loss(o))
+    for (const GraphOutput& out : given)
+      if (out.role == ValueRole::gradient) kept.push_back(out.of);
+  for (const std::string& name : kept)
     for (const GraphOutput& out : given) {
       if (out.role != ValueRole::gradient || out.of != name) continue;
       const Value parameter = graph[parameter_named(graph, name)];
-      ValueId kept = in_template_form(graph, parameter, out);
-      if (loss_scaling_of(o)) kept = unscaled(graph, kept);
-      graph.outputs.emplace_back(kept, ValueRole::metric, concat("gradient/", name));
+      ValueId value = in_template_form(graph, parameter, out);
+      if (loss_scaling_of(o)) value = unscaled(graph, value);
+      graph.outputs.emplace_back(value, ValueRole::metric, concat("gradient/", name));
     }
   return graph;
 }
 
 }  // namespace
 
-// The gradients that options.keep_gradients names become metrics, each device's part of them.
+// The gradients that options.keep_gradients names become metrics, each device's part of them; of an external loss that names none, all.
 Pass keep_gradients() {
   return {.name = "keep_gradients",
           .run = [](Graph g, PassContext& c) { return keep_gradients(std::move(g), c.options); },

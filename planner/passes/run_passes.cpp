@@ -5,6 +5,7 @@
 #include <chrono>
 #include <set>
 
+#include "planner/loss/external_loss.h"
 #include "planner/rewrite/expand.h"
 #include "planner/rewrite/graph_copy.h"
 
@@ -25,7 +26,11 @@ std::string not_primitive(const Graph& graph, const PassContext& c) {
   return {};
 }
 
-std::string no_loss(const Graph& graph, const PassContext&) {
+std::string no_loss(const Graph& graph, const PassContext& c) {
+  if (has_external_loss(c.options)) {
+    const auto given = [&](ValueId in) { return graph[in].role == ValueRole::gradient; };
+    return std::ranges::any_of(graph.inputs, given) ? "" : "no input is the gradient of an output";
+  }
   const auto losses =
       std::count_if(graph.outputs.begin(), graph.outputs.end(), [](const GraphOutput& o) { return o.role == ValueRole::loss; });
   if (losses != 1) return concat(losses, " outputs are the loss");
@@ -105,7 +110,7 @@ std::string breach_of(Property property, const Graph& graph, const PassContext& 
 }
 
 Graph run_passes(std::span<const Pass> passes, Graph graph, PassContext& c) {
-  const Properties unasked = c.training() ? Properties{} : of_training;
+  const Properties unasked = c.training() && !has_external_loss(c.options) ? Properties{} : of_training;
   Properties held;
   int number = 0;
   const auto tell = [&](const Pass& pass, double seconds) {

@@ -47,8 +47,9 @@ class Phases {
 
   // Backwards from what a micro-batch gives: what leads to it is forward. What only the update reads is computed there.
   void find_forward() {
-    for (const GraphOutput& out : graph_.outputs) read_[out] = !is_gradient(out);
     IdVector<ValueId, bool> early(graph_.values.size());
+    for (const GraphOutput& out : graph_.outputs)
+      if (!is_gradient(out)) read_[out] = early[out] = true;
     for (std::size_t n = graph_.nodes.size(); n-- > 0;) {
       Node& node = graph_.nodes[n];
       const auto is = [&](const IdVector<ValueId, bool>& values) {
@@ -79,8 +80,10 @@ class Phases {
     }
   }
 
-  // One that a caller asked for: a metric of that name.
-  static bool is_gradient(const GraphOutput& out) { return out.role == ValueRole::metric && out.of.starts_with("gradient/"); }
+  // One that a caller asked for, of a parameter or of an input.
+  static bool is_gradient(const GraphOutput& out) {
+    return (out.role == ValueRole::metric || out.role == ValueRole::measure) && out.of.starts_with("gradient/");
+  }
 
   // Groups of the same devices are chunks of layers, in their order.
   void find_chunks() {

@@ -5,6 +5,7 @@
 
 #include "base/option.h"
 #include "graph/template_range.h"
+#include "planner/loss/external_loss.h"
 #include "planner/place/place.h"
 #include "planner/place/placing.h"
 #include "planner/place/transfers.h"
@@ -111,7 +112,8 @@ class AxisPlacer {
     const bool samples = axes[axis_].samples;
     // its place in the random stream
     if (v.role == ValueRole::step_state) return samples && v.of == step_random ? Part{Spread::own} : Part{};
-    if (v.role == ValueRole::label || v.role == ValueRole::sample_weight) return samples ? part_by_samples(axes[axis_]) : Part{};
+    const bool of_samples = is_given_to_loss(v) && (v.role != ValueRole::gradient || v.depends_on_batch);
+    if (is_given_to_loss(v)) return samples && of_samples ? part_by_samples(axes[axis_]) : Part{};
     const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
     const auto asked = own ? request_.values.find(v.name) : request_.values.end();
     return asked == request_.values.end() || axis_ >= asked->second.size() ? Part{} : asked->second[axis_];

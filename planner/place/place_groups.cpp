@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/operator.h"
+#include "planner/loss/external_loss.h"
 #include "planner/place/placing.h"
 
 namespace tandem {
@@ -102,7 +103,7 @@ class Groups {
     }
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       Value& v = graph_.values[i];
-      const bool of_loss = v.role == ValueRole::label || v.role == ValueRole::sample_weight;
+      const bool of_loss = is_given_to_loss(v);
       const bool in_parts = of_loss || (v.kind == ValueKind::input && v.role == ValueRole::plain && request_.values.contains(v.name));
       if ((v.kind == ValueKind::parameter || in_parts) && v.placement.group < 0)
         v.placement.group = std::max(0, read_in({static_cast<int>(i)}));

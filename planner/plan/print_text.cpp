@@ -9,6 +9,7 @@
 #include "planner/plan/plan_file.h"
 #include "planner/plan/print.h"
 #include "planner/plan/process_memory.h"
+#include "planner/plan/step_parts.h"
 #include "planner/plan/timeline.h"
 
 namespace tandem {
@@ -75,6 +76,23 @@ std::string micro_batches(const Plan& plan) {
   return concat(parts, ", by ", plan.schedule, fmt::format("; bubble {:.1f}%", 100 * bubble_of(flat, timelines_of(flat))));
 }
 
+// "forward 6 steps, 12.1 µs; backward 7 steps, 14.1 µs": of the first device, where they may be run apart
+std::string passes(const Plan& plan) {
+  if (!has_parts(plan) || plan.devices.empty()) return {};
+  std::size_t steps[2] = {};
+  double seconds[2] = {};
+  for (const Step& s : plan.program_of(0).steps) {
+    const auto part = static_cast<std::size_t>(part_of(s.phase));
+    ++steps[part];
+    seconds[part] += s.seconds;
+  }
+  const auto text = [&](StepPart part) {
+    const auto i = static_cast<std::size_t>(part);
+    return concat(steps[i], " steps", seconds[i] > 0 ? concat(", ", text_of_seconds(seconds[i])) : "");
+  };
+  return concat("forward ", text(StepPart::forward), "; backward, of the outputs' gradients, ", text(StepPart::backward));
+}
+
 std::string title(const Plan& plan) {
   return concat(plan.mode == PlanMode::training ? "Training" : "Inference", " plan of ",
                 shorten(plan.model.empty() ? "a model" : plan.model, 60), "\n");
@@ -98,6 +116,7 @@ std::string header(const Plan& plan) {
     if (input.role != ValueRole::step_state) given.push_back(concat(shorten(input.name, 40), ' ', input.type));
   row("inputs", shorten(join(given, ", "), 160));
   row("loss", plan.loss);
+  row("passes", passes(plan));
   row("optimizer", plan.optimizer);
   row("precision", to_string(plan.precision));
   row("recompute", plan.recompute);

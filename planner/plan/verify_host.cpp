@@ -2,6 +2,7 @@
 // device.
 #include <algorithm>
 
+#include "planner/plan/step_parts.h"
 #include "planner/plan/verify.h"
 
 namespace tandem {
@@ -23,9 +24,25 @@ std::int64_t first_missing(std::vector<Rows>& rows, std::int64_t all, bool once)
   return std::min(end, all);
 }
 
+// Where the outputs' gradients are inputs, a step is run in two parts: the first neither reads these nor leaves an output of the model to
+// the second.
+void verify_parts(const Plan& plan, Breaches& breaches) {
+  if (!has_parts(plan)) return;
+  for (const DeviceProgram& program : plan.programs)
+    for (const Step& s : program.steps) {
+      const auto* slice = s.as<SliceStep>();
+      const auto* concat = s.as<ConcatStep>();
+      if (slice && plan.inputs[at(slice->host)].role == ValueRole::gradient && part_of(s.phase) == StepPart::forward)
+        breaches.add("the forward pass reads '", brief(plan.inputs[at(slice->host)].name), "', which follows from its outputs");
+      if (concat && plan.outputs[at(concat->host)].role == ValueRole::plain && part_of(s.phase) == StepPart::backward)
+        breaches.add("output '", brief(plan.outputs[at(concat->host)].name), "' is written in the backward pass");
+    }
+}
+
 }  // namespace
 
 void verify_host(const Plan& plan, Breaches& breaches) {
+  verify_parts(plan, breaches);
   std::vector<std::vector<Rows>> read(plan.inputs.size()), written(plan.outputs.size());
   // Of each output the devices that give a part of it, ascending.
   std::vector<std::vector<std::size_t>> givers(plan.outputs.size());

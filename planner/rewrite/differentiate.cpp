@@ -1,4 +1,4 @@
-// Reverse mode: walks the nodes backwards from a scalar; each operator's own rule (graph/operators) gives its part.
+// Reverse mode: walks the nodes backwards from values whose gradients are known; each operator's own rule (graph/operators) gives its part.
 #include "planner/rewrite/differentiate.h"
 
 #include <algorithm>
@@ -85,10 +85,15 @@ class Gradients {
 }  // namespace
 
 std::vector<ValueId> differentiate(Graph& graph, ValueId scalar, std::span<const ValueId> wanted) {
+  GraphBuilder builder(graph, "grad", {});
+  const GradientOfValue one{scalar, builder.broadcast_to(builder.scalar(1, graph[scalar].type.dtype), graph[scalar].type.shape)};
+  return differentiate(graph, std::span(&one, 1), wanted);
+}
+
+std::vector<ValueId> differentiate(Graph& graph, std::span<const GradientOfValue> given, std::span<const ValueId> wanted) {
   const IdVector<ValueId, bool> depends = dependents(graph, wanted);
   Gradients gradients(graph);
-  GraphBuilder builder(graph, "grad", {});
-  gradients.add(scalar, builder.broadcast_to(builder.scalar(1, graph[scalar].type.dtype), graph[scalar].type.shape), {});
+  for (const auto& [value, gradient] : given) gradients.add(value, gradient, {});
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const std::vector<ValueId> inputs = graph.nodes[n].inputs, outputs = graph.nodes[n].outputs;
     const std::vector<std::string> origin = graph.nodes[n].origin;

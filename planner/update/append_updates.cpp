@@ -5,6 +5,7 @@
 
 #include "base/option.h"
 #include "graph/step_scalars.h"
+#include "planner/loss/external_loss.h"
 #include "planner/rewrite/graph_copy.h"
 #include "planner/rewrite/pass.h"
 #include "planner/update/gradient_parts.h"
@@ -162,6 +163,7 @@ Pass append_updates() {
           .needs = differentiated,
           .gives = {Property::updated},
           .ends = {Property::gradients},
+          .when = [](const PassContext& c) { return !has_external_loss(c.options); },
           .why = "a step changes the parameters"};
 }
 

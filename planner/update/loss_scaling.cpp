@@ -4,6 +4,7 @@
 
 #include "graph/operator.h"
 #include "graph/step_scalars.h"
+#include "planner/loss/external_loss.h"
 #include "planner/rewrite/graph_copy.h"
 #include "planner/update/optimizer.h"
 
@@ -22,6 +23,7 @@ ValueId state_of(const Graph& graph) {
 }  // namespace
 
 std::optional<LossScaling> loss_scaling_of(const CompileOptions& o) {
+  if (has_external_loss(o)) return std::nullopt;  // who computes the loss scales it
   if (!o.loss.scaling) return o.precision == Precision::fp16 ? std::optional(LossScaling{}) : std::nullopt;
   if (o.loss.scaling->start == 0) return std::nullopt;
   if (!(o.loss.scaling->start > 0) || o.loss.scaling->interval < 1)

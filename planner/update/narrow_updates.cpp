@@ -4,6 +4,7 @@
 #include <map>
 
 #include "graph/step_scalars.h"
+#include "planner/loss/external_loss.h"
 #include "planner/rewrite/fusing.h"
 #include "planner/rewrite/graph_copy.h"
 #include "planner/rewrite/pass.h"
@@ -106,6 +107,7 @@ Pass narrow_updates() {
   return {.name = "narrow_updates",
           .run = [](Graph g, PassContext& c) { return narrow_updates(std::move(g), c.options.optimizer, c.fuses); },
           .needs = differentiated,
+          .when = [](const PassContext& c) { return !has_external_loss(c.options); },
           .why = "updates read 16-bit gradients and write 16-bit copies themselves"};
 }
 

@@ -7,6 +7,7 @@
 #include "importer/batch/samples_first.h"
 #include "importer/build/drop_unread.h"
 #include "planner/check_options.h"
+#include "planner/loss/external_loss.h"
 #include "planner/loss/loss_value.h"
 #include "planner/loss/losses.h"
 #include "trainer/template/forms.h"
@@ -130,7 +131,7 @@ GraphSource ModelTemplate::graphs(const ModelOptions& o, std::size_t bucket, con
   const ModelOptions at = in_bucket(o, bucket);
   const std::vector<std::string>& values = outputs.empty() ? at.outputs : outputs;
   const bool trains = at.plan.mode == PlanMode::training && outputs.empty();
-  const bool losses = values.empty() && (trains || at.measures);
+  const bool losses = values.empty() && (trains || at.measures) && !has_external_loss(at.plan);
   const GraphSource whole = trains ? graphs_with_losses(at) : plain_graphs(at, values);
   return [whole, plan = at.plan, losses](std::int64_t batch) { return without_unneeded_inputs(whole(batch), losses ? &plan : nullptr); };
 }
