@@ -8,6 +8,7 @@
 #include "kernels/cpu/backend.h"
 #include "options/options.h"
 #include "planner/plan/plan_file.h"
+#include "trainer/autograd.h"
 #include "trainer/devices.h"
 #include "trainer/model.h"
 #include "trainer/prepare.h"

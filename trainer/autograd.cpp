@@ -1,0 +1,173 @@
+#include "trainer/autograd.h"
+
+#include <algorithm>
+
+#include "graph/operator.h"
+#include "planner/loss/external_loss.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view gradient_prefix = "gradient/";
+
+// As the mode has it. Where the template itself asks for training (training_mode), it stays so.
+void settle(Graph& graph, const AutogradOptions& o) {
+  for (Value& v : graph.values)
+    if (v.kind == ValueKind::parameter && v.role == ValueRole::plain)
+      v.trainable = std::ranges::find(o.parameters, v.name) != o.parameters.end();
+  if (o.mode == AutogradMode::train) return;
+  for (Node& node : graph.nodes) {
+    if (node.attributes.integer("training_mode", 0) != 0) continue;
+    if (node.op->name == "BatchNormalization") node.attributes.set("frozen", std::int64_t{1});
+    if (node.op->name == "Dropout") node.attributes.set("ratio", 0.0F);
+  }
+}
+
+// The host's sum of what the devices give.
+Tensor sum_of(const HostOutput& output, std::span<const std::byte> given) {
+  Tensor sum(output.type);
+  visit_number(sum.dtype(), [&]<class T>() {
+    const auto to = sum.write<T>();
+    const T* part = reinterpret_cast<const T*>(given.data());
+    for (std::size_t k = 0; k < given.size() / sizeof(T); ++k) to[k % to.size()] = static_cast<T>(to[k % to.size()] + part[k]);
+  });
+  return sum;
+}
+
+}  // namespace
+
+struct Autograd::State {
+  std::vector<const Backend*> backends;
+  Plan plan;  // of both passes
+  std::uint64_t seed = 1;
+  std::vector<std::string> statistics;
+  std::unique_ptr<Session> session;
+  std::vector<NamedTensor> first;  // values of the template
+  bool ready = false;              // for the backward pass
+  StepState step;
+
+  void open() {
+    session = std::make_unique<Session>(plan, backends);
+    session->set_parameters(first);
+  }
+
+  // The outputs that this part gives, in the plan's order.
+  std::vector<NamedTensor> run(std::size_t part, ValueRole input_role, std::span<const NamedTensor> values) {
+    std::vector<const std::byte*> fed;
+    std::vector<Tensor> zeros;
+    zeros.reserve(plan.inputs.size());
+    for (const HostInput& input : plan.inputs) {
+      const std::string& name = input.role == ValueRole::gradient ? input.of : input.name;
+      const auto given = std::ranges::find(values, name, &NamedTensor::name);
+      fed.push_back(nullptr);
+      if (input.role != input_role) continue;
+      if (given == values.end() && input_role != ValueRole::gradient)
+        fail(ExitCode::data, "the batch has no values for the model's input '", name, "' ", input.type);
+      if (given != values.end() && given->tensor.type() != input.type)
+        fail(ExitCode::data, input_role == ValueRole::gradient ? "the gradient of output '" : "input '", name, "': expected ", input.type,
+             ", got ", given->tensor.type());
+      fed.back() = (given == values.end() ? zeros.emplace_back(input.type) : given->tensor).bytes().data();
+    }
+    std::vector<Tensor> whole(plan.outputs.size());
+    std::vector<std::vector<std::byte>> parts(plan.outputs.size());
+    std::vector<std::byte*> outputs(plan.outputs.size(), nullptr);
+    const auto gives = [&](const HostOutput& out) { return (out.role == ValueRole::plain) == (input_role == ValueRole::plain); };
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const HostOutput& out = plan.outputs[i];
+      if (!gives(out)) continue;
+      if (out.parts > 1) parts[i].resize(static_cast<std::size_t>(out.bytes()));
+      else whole[i] = Tensor(out.type);
+      outputs[i] = out.parts > 1 ? parts[i].data() : whole[i].write().data();
+    }
+    session->run(part, fed, outputs, step);
+    std::vector<NamedTensor> list;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const HostOutput& out = plan.outputs[i];
+      if (!gives(out)) continue;
+      list.push_back({out.role == ValueRole::plain ? out.name : out.of.substr(gradient_prefix.size()),
+                      out.parts > 1 ? sum_of(out, parts[i]) : std::move(whole[i])});
+    }
+    return list;
+  }
+};
+
+Autograd::Autograd(const ModelTemplate& source, const AutogradOptions& asked, Backends on) : state_(std::make_unique<State>()) {
+  AutogradOptions o = asked;
+  const bool both = o.mode != AutogradMode::predict;
+  o.model.plan.mode = both ? PlanMode::training : PlanMode::inference;
+  o.model.plan.loss = {.name = std::string(both ? external_loss : LossOptions().name)};
+  o.model.plan.trained = {};
+  o.model.plan.given_bytes.clear();
+  CompileOptions plan = source.plan_options(o.model);
+  plan.keep_gradients = o.parameters;
+  plan.keep_gradients.insert(plan.keep_gradients.end(), o.inputs.begin(), o.inputs.end());
+  const GraphSource graphs = [settled = o, plain = source.plain_graphs(o.model)](std::int64_t batch) {
+    Graph graph = plain(batch);
+    settle(graph, settled);
+    return graph;
+  };
+  State& s = *state_;
+  s.backends.assign(on.begin(), on.end());
+  s.seed = o.model.seed;
+  const Graph graph = graphs(plan.batch);
+  for (const std::string& name : o.inputs)
+    if (const auto in = graph.find(name); !in || graph[*in].kind != ValueKind::input || !is_float(graph[*in].type.dtype))
+      fail(ExitCode::usage, "gradient of input '", name, "': model '", graph.name, "' has no input of floats of that name");
+  s.plan = tandem::compile(graphs, plan, s.backends);
+  for (const Value& v : graph.values)
+    if (v.kind == ValueKind::parameter && v.role == ValueRole::plain && v.data) s.first.push_back({v.name, *v.data});
+  const auto planned = [&](const NamedTensor& t) { return std::ranges::find(s.plan.parameters, t.name, &PlanParameter::name) != s.plan.parameters.end(); };
+  std::erase_if(s.first, [&](const NamedTensor& t) { return !planned(t); });
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "BatchNormalization" && o.mode == AutogradMode::train)
+      for (const std::size_t i : {std::size_t{3}, std::size_t{4}})
+        if (const Value& v = graph[node.inputs[i]]; v.kind == ValueKind::parameter) s.statistics.push_back(v.name);
+  s.open();
+}
+
+Autograd::Autograd(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Autograd::~Autograd() = default;
+Autograd::Autograd(Autograd&&) noexcept = default;
+
+Autograd Autograd::again() const {
+  auto other = std::make_unique<State>();
+  other->backends = state_->backends;
+  other->plan = state_->plan;
+  other->seed = state_->seed;
+  other->statistics = state_->statistics;
+  other->first = state_->first;
+  other->open();
+  return Autograd(std::move(other));
+}
+
+const Plan& Autograd::plan() const { return state_->plan; }
+
+void Autograd::set_parameters(std::span<const NamedTensor> values) {
+  state_->ready = false;
+  state_->session->set_parameters(values);
+}
+
+std::vector<NamedTensor> Autograd::statistics() const {
+  std::vector<NamedTensor> list;
+  for (const std::string& name : state_->statistics) list.push_back({name, state_->session->parameter(name)});
+  return list;
+}
+
+std::vector<NamedTensor> Autograd::forward(std::span<const NamedTensor> inputs, std::int64_t step) {
+  State& s = *state_;
+  s.ready = false;
+  s.step = {.step = step, .seed = s.seed};
+  std::vector<NamedTensor> outputs = s.run(0, ValueRole::plain, inputs);
+  s.ready = true;
+  return outputs;
+}
+
+std::vector<NamedTensor> Autograd::backward(std::span<const NamedTensor> gradients) {
+  State& s = *state_;
+  if (s.plan.mode != PlanMode::training) fail(ExitCode::usage, "the model is planned for its forward pass alone");
+  if (!s.ready) fail(ExitCode::usage, "a backward pass needs the values of a forward pass, and none came right before");
+  s.ready = false;
+  return s.run(1, ValueRole::gradient, gradients);
+}
+
+}  // namespace tandem
