@@ -83,6 +83,8 @@ Tensor tensor_of(const Array& array) {
   return tensor;
 }
 
+Tensor view_of(const Array& array) { return Tensor::view(type_of(array), static_cast<const std::byte*>(array.data())); }
+
 nb::object array_of(Tensor tensor) {
   auto* const held = new Tensor(std::move(tensor));
   nb::capsule owner(held, [](void* p) noexcept { delete static_cast<Tensor*>(p); });

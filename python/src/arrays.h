@@ -51,6 +51,7 @@ std::unique_ptr<Dataset> dataset_of(const Batches& batches);
 
 // A copy. Fails (data) where the library has no such element type.
 Tensor tensor_of(const Array& array);
+Tensor view_of(const Array& array);  // no copy: as long as the array is there
 // No copy: the array keeps the tensor's storage.
 nb::object array_of(Tensor tensor);
 

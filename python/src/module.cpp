@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "options/options.h"
+#include "python/src/autograd.h"
 #include "python/src/model.h"
 
 namespace tandem::python {
@@ -37,4 +38,5 @@ NB_MODULE(_tandem, module) {
   module.def("describe_options", [] { return tandem::describe_options().dump(); });
   module.def("check_options", [](const std::string& json) { tandem::Options::parse(json); });
   bind_model(module);
+  bind_autograd(module);
 }

@@ -26,7 +26,7 @@ def _dynamic_shapes(torch, examples, batch_axis):
     return tuple({batch_axis: batch} if e.dim() > batch_axis and e.shape[batch_axis] == size else None for e in examples)
 
 
-def export(module, example, path, *, batch_axis=0, check=True):
+def export(module, example, path, *, batch_axis=0, check=True, dropout=False):
     """Writes a torch.nn.Module as ONNX so that every parameter is kept and trains.
 
     example: the inputs of one batch, a tensor or a tuple of tensors, with at least two samples along `batch_axis`. The file takes any
@@ -47,7 +47,7 @@ def export(module, example, path, *, batch_axis=0, check=True):
     training = module.training
     module.eval()
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with _written_dropout(torch, module) if dropout else contextlib.nullcontext(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             before = logging.root.manager.disable
             logging.disable(logging.ERROR)
@@ -57,7 +57,8 @@ def export(module, example, path, *, batch_axis=0, check=True):
                                   dynamic_shapes=_dynamic_shapes(torch, examples, batch_axis))
             finally:
                 logging.disable(before)
-        dropped = [name for name, part in module.named_modules() if "Dropout" in type(part).__name__ and getattr(part, "p", 0) > 0]
+        dropped = [name for name, part in module.named_modules() if "Dropout" in type(part).__name__ and getattr(part, "p", 0) > 0
+                   and not (dropout and type(part) is torch.nn.Dropout)]
         if dropped:
             from .model import TandemWarning
             warnings.warn(f"export: Dropout is left out, for an exporter writes none: {', '.join(dropped[:5])}"
@@ -69,6 +70,27 @@ def export(module, example, path, *, batch_axis=0, check=True):
     finally:
         module.train(training)
     return path
+
+
+@contextlib.contextmanager
+def _written_dropout(torch, module):
+    """Meanwhile each torch.nn.Dropout is written as ONNX's, which an exporter leaves out in inference mode."""
+    def forward(part, x):
+        return torch.onnx.ops.symbolic("Dropout", (x, torch.tensor(part.p)), dtype=x.dtype, shape=x.shape, version=13) if part.p > 0 else x
+    parts = [part for part in module.modules() if type(part) is torch.nn.Dropout]
+    for part in parts:
+        part.forward = forward.__get__(part)
+    try:
+        yield
+    finally:
+        for part in parts:
+            del part.forward
+
+
+def relative_difference(found, wanted):
+    """The norm of the difference over the norm; of what is about zero 0 where both are."""
+    distance, norm = float(np.linalg.norm((found - wanted).ravel())), float(np.linalg.norm(wanted.ravel()))
+    return 0.0 if distance <= 1e-7 else distance / max(norm, 1e-30)
 
 
 def _is_large(module):

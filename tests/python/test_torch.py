@@ -165,15 +165,16 @@ def test_trains_as_in_pytorch_and_comes_back(name):
 
 
 @pytest.mark.parametrize("data", ["tensors", "loader"])
-def test_a_wrapped_module_is_trained_in_place(data):
-    from tandem_onnx.torch import wrap
+def test_a_module_is_trained_in_place(data):
+    from tandem_onnx.torch import TorchModel
     torch.manual_seed(1)
     module = resnet()
     reference = copy.deepcopy(module)
     x, y = samples(IMAGE, "cross_entropy")
     wanted = torch_loop(reference, x, y, "cross_entropy")
-    model = wrap(module, x[:4], loss="cross_entropy", optimizer=tandem.SGD(RATE, momentum=MOMENTUM), devices="cpu", autotune=False,
-                 winograd=False, shuffle=False)
+    model = TorchModel(module, x[:4])
+    model.compile(loss="cross_entropy", optimizer=tandem.SGD(RATE, momentum=MOMENTUM), devices="cpu", autotune=False, winograd=False,
+                  shuffle=False)
     if data == "tensors":
         history = model.fit(x, y, epochs=EPOCHS, batch_size=BATCH)
     else:
