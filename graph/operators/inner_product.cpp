@@ -82,7 +82,8 @@ Operator inner_product() {
               },
           .flops = [](const Graph& graph,
                       const Node& n) { return inner_product_flops(graph[n.inputs[0]].type.shape, graph[n.inputs[1]].type.shape); },
-          .precision = PrecisionRole::narrow};
+          .precision = PrecisionRole::narrow,
+          .operands = {{"x"}, {"w", OperandRole::matrix}, {"b", OperandRole::bias}}};
 }
 
 // dx[n,...] = Σ_o dy[n,o] · w[o,...]; with an activation, the gradient of what it was of: that times its slope, by the third operand

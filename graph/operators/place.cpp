@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "graph/known.h"
 #include "graph/operators/rules.h"
 #include "graph/updates.h"
 
@@ -89,6 +90,30 @@ std::vector<std::int64_t> PlaceContext::runs(int input) const {
   return lengths;
 }
 
+namespace {
+
+// Of a product that a factor which is split is summed over, beside a weight that is known: each device reads its part of that, too, and has
+// an addend.
+std::optional<NodePlacement> beside_known(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh) {
+  const auto split = std::ranges::find_if(operands, &Part::is_split);
+  if (mesh.samples || node.op->linear != Linear::product) return std::nullopt;
+  const std::int64_t summed = graph[node.inputs[at(split - operands.begin())]].type.shape[split->axis];
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] != Part{} || !is_known_weight(graph, node, i)) continue;
+    const Shape& shape = graph[node.inputs[i]].type.shape;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis] != summed) continue;
+      std::vector<Part> alike(operands.begin(), operands.end());
+      (alike[i] = *split).axis = axis;
+      NodePlacement placed = place_node(graph, node, alike, mesh);
+      if (placed.reason.empty() && placed.outputs[0].spread == Spread::partial) return placed;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 NodePlacement place_node(const Graph& graph, const Node& node, std::span<const Part> operands, const MeshAxis& mesh) {
   NodePlacement placed{.inputs = {operands.begin(), operands.end()}};
   bool any_partial = false, any_own = false, any_split = false;
@@ -149,6 +174,7 @@ NodePlacement place_node(const Graph& graph, const Node& node, std::span<const P
     for (const int i : c.onces()) placed.inputs[at(i)] = {Spread::partial};
     for (const FollowContext::Repeat& r : c.repeats()) placed.inputs[at(r.input)] = split(r.place);
   } catch (const Error& e) {
+    if (std::optional<NodePlacement> other = beside_known(graph, node, operands, mesh)) return *std::move(other);
     placed.reason = mesh.samples ? e.what() : said_of_parts(e.what());
     for (Part& p : placed.inputs)
       if (p.is_split()) p = {};

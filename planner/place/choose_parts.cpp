@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "graph/known.h"
 #include "planner/place/parts_trial.h"
 
 namespace tandem {
@@ -12,6 +13,9 @@ namespace {
 class Chooser {
  public:
   Chooser(const Graph& graph, const MeshAxis& mesh) : graph_(graph), mesh_(mesh) {}
+  // Parameters lie so, and no others in parts: of what is known it is found out.
+  Chooser(const Graph& graph, const MeshAxis& mesh, ChosenParts parameters)
+      : graph_(graph), mesh_(mesh), chosen_(std::move(parameters)), of_parameters_(false) {}
 
   ChosenParts run(std::vector<std::string>& whole) {
     for (const Node& node : graph_.nodes) {
@@ -19,30 +23,32 @@ class Chooser {
       if (!seed) note_refusal(node);
       if (!seed || chosen_.contains(seed->first) || !tried_.insert(seed->first).second) continue;
       if (const std::string reason = begin_block(*seed); !reason.empty())
-        whole.push_back(concat("'", graph_[seed->first].name, "': ", reason));
+        whole.push_back(concat("'", name_of(seed->first), "': ", reason));
     }
     for (const auto& [id, reason] : refused_)
-      if (!chosen_.contains(id) && !tried_.contains(id)) whole.insert(whole.begin(), concat("'", graph_[id].name, "': ", reason));
+      if (!chosen_.contains(id) && !tried_.contains(id)) whole.insert(whole.begin(), concat("'", name_of(id), "': ", reason));
     return chosen_;
   }
 
  private:
   using Seed = std::pair<ValueId, Part>;
 
-  bool is_constant_matrix(const Node& node, std::size_t i) const {
-    if (!node.inputs[i].present() || i >= node.op->operands.size() || graph_[node.inputs[i]].kind != ValueKind::constant) return false;
-    const OperandRole role = node.op->operands[i].role;
-    return graph_[node.inputs[i]].type.shape.rank() > 1 &&
-           (role == OperandRole::matrix || role == OperandRole::filter || role == OperandRole::embedding);
+  // Of what is made of constants the first of these.
+  const std::string& name_of(ValueId v) const {
+    while (graph_[v].producer.present()) v = graph_[graph_[v].producer].inputs[0];
+    return graph_[v].name;
   }
-  bool is_matrix(ValueId v) const { return v.present() && is_of_template(graph_[v]) && graph_[v].type.shape.rank() > 1; }
 
-  // A weight of which the node needs all, as a recurrence does at each step; and one that is a constant, as quantized ones are.
+  bool is_matrix(const Node& node, std::size_t i) const {
+    const ValueId v = node.inputs[i];
+    if (!v.present() || graph_[v].type.shape.rank() < 2) return false;
+    return is_of_template(graph_[v]) ? of_parameters_ : is_known_weight(graph_, node, i);
+  }
+
+  // A weight of which the node needs all, as a recurrence does at each step.
   void note_refusal(const Node& node) {
     for (std::size_t i = 0; i < node.inputs.size() && node.op->in_place.empty(); ++i) {
-      if (is_constant_matrix(node, i))
-        refused_.try_emplace(node.inputs[i], concat(node.op->name, " '", node.name, "': constants are whole"));
-      if (!is_matrix(node.inputs[i])) continue;
+      if (!is_matrix(node, i)) continue;
       const Shape& shape = graph_[node.inputs[i]].type.shape;
       const auto longer = std::ranges::find_if(shape.dims, [](std::int64_t dim) { return dim > 1; });
       if (longer == shape.dims.end() || *longer == shape.elements()) continue;
@@ -53,21 +59,24 @@ class Chooser {
     }
   }
 
-  // A weight that splits the node's result where it is split itself.
+  // A weight that splits the node's result where it is split itself: a parameter by its rows, as it is held; what is known by any axis.
   std::optional<Seed> seed_of(const Node& node) const {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId in = node.inputs[i];
-      if (!is_matrix(in) || graph_[in].type.shape[0] == 1 || !node.op->in_place.empty()) continue;
-      const Part by_results = Part::split(0);
-      if (!are_of_template(graph_[in], by_results, mesh_)) continue;
-      std::vector<Part> operands(node.inputs.size());
-      operands[i] = by_results;
-      const NodePlacement placed = place_node(graph_, node, operands, mesh_);
-      const std::int64_t elements = graph_[in].type.shape.elements(), results = graph_[node.outputs[0]].type.shape.elements();
-      const bool larger = placed.outputs[0].spread == Spread::partial && elements > results;  // a table, than what is picked and summed
-      if (placed.reason.empty() && (placed.outputs[0].is_split() || larger)) return Seed{in, by_results};
+    for (std::size_t i = 0; i < node.inputs.size() && node.op->in_place.empty(); ++i) {
+      const int axes = !is_matrix(node, i) ? 0 : is_of_template(graph_[node.inputs[i]]) ? 1 : graph_[node.inputs[i]].type.shape.rank();
+      for (int axis = 0; axis < axes; ++axis)
+        if (const Seed seed{node.inputs[i], Part::split(axis)}; begins(node, i, seed.second)) return seed;
     }
     return std::nullopt;
+  }
+  bool begins(const Node& node, std::size_t i, const Part& by_results) const {
+    const Value& v = graph_[node.inputs[i]];
+    if (v.type.shape[by_results.axis] == 1 || !are_of_template(v, by_results, mesh_)) return false;
+    std::vector<Part> operands(node.inputs.size());
+    operands[i] = by_results;
+    const NodePlacement placed = place_node(graph_, node, operands, mesh_);
+    const std::int64_t elements = v.type.shape.elements(), results = graph_[node.outputs[0]].type.shape.elements();
+    const bool larger = placed.outputs[0].spread == Spread::partial && elements > results;  // a table, than what is picked and summed
+    return placed.reason.empty() && (placed.outputs[0].is_split() || larger);
   }
 
   // Takes the block that begins with a weight, where there is one: empty, or why there is none. A weight of several layers, one behind the
@@ -77,28 +86,29 @@ class Chooser {
     const Value& v = graph_[seed.first];
     if (!can_be_held(v, seed.second, mesh_)) return unequal(v.type.shape, seed.second, mesh_);
     Outcome outcome = begin_with(seed);
-    std::set<std::int64_t> cuts{0, v.type.shape[0]};
+    const int axis = seed.second.axis;
+    std::set<std::int64_t> cuts{0, v.type.shape[axis]};
     for (std::size_t known = 0; known != cuts.size() && !outcome.taken && !outcome.cuts.empty();) {
       known = cuts.size();
       cuts.merge(outcome.cuts);
-      const Part form = runs_between(cuts);
+      const Part form = runs_between(axis, cuts);
       if (!can_be_held(v, form, mesh_)) return unequal(v.type.shape, form, mesh_);
       outcome = begin_with({seed.first, form});
     }
     for (const std::int64_t equal : {3, 2}) {
       if (outcome.taken) return {};
       if (!outcome.cut_through || cuts.size() > 2) break;
-      const Part form = Part::split(0, equal);
+      const Part form = Part::split(axis, equal);
       if (!can_be_held(v, form, mesh_)) continue;
       if (Outcome other = begin_with({seed.first, form}); other.taken || !other.cut_through) outcome = std::move(other);
     }
     return outcome.taken ? std::string() : outcome.reason;
   }
 
-  static Part runs_between(const std::set<std::int64_t>& cuts) {
+  static Part runs_between(int axis, const std::set<std::int64_t>& cuts) {
     std::vector<std::int64_t> lengths;
     for (auto cut = std::next(cuts.begin()); cut != cuts.end(); ++cut) lengths.push_back(*cut - *std::prev(cut));
-    return Part::runs(0, std::move(lengths));
+    return Part::runs(axis, std::move(lengths));
   }
 
   struct Outcome {
@@ -118,11 +128,11 @@ class Chooser {
     tried.insert(seed);
     bool some_in_runs = false;
     for (;;) {
-      PartsTrial trial(graph_, mesh_, tried, seed.first);
+      PartsTrial trial(graph_, mesh_, tried, seed.first, of_parameters_);
       if (trial.run()) {
         // What is summed for the loss and for the gradient of what it reads costs more than a few scores.
         const Shape& weight = graph_[seed.first].type.shape;
-        const std::int64_t classes = weight[0], features = weight.elements() / std::max<std::int64_t>(1, classes);
+        const std::int64_t classes = weight[seed.second.axis], features = weight.elements() / std::max<std::int64_t>(1, classes);
         if (trial.splits_classes() && !splits_classes_ && classes < features)
           return {.reason = concat("its ", classes, " classes, of ", features, " features, are cheaper whole")};
         splits_classes_ = trial.splits_classes();
@@ -143,7 +153,7 @@ class Chooser {
   }
 
   // The weights that an operand was last multiplied by: split as well they give it in parts.
-  void add_sources(ValueId operand, const Part& form, ChosenParts& tried) const {
+  void add_sources(ValueId operand, Part form, ChosenParts& tried) const {
     std::vector<ValueId> open{operand};
     std::set<int> seen;
     while (!open.empty()) {
@@ -151,6 +161,7 @@ class Chooser {
       open.pop_back();
       if (!producer.present()) continue;
       if (const auto seed = seed_of(graph_[producer])) {
+        form.axis = seed->second.axis;
         for (const Part& part : {form, seed->second})
           if (can_be_held(graph_[seed->first], part, mesh_)) tried.emplace(seed->first, part);
         continue;
@@ -163,6 +174,7 @@ class Chooser {
   const Graph& graph_;
   const MeshAxis& mesh_;
   ChosenParts chosen_;
+  bool of_parameters_ = true;
   bool splits_classes_ = false;
   std::set<ValueId> tried_;
   std::map<ValueId, std::string> refused_;  // by weight
@@ -172,6 +184,11 @@ class Chooser {
 
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole) {
   return Chooser(graph, mesh).run(whole);
+}
+
+ChosenParts parts_of_known(const Graph& graph, const MeshAxis& mesh, ChosenParts parameters) {
+  std::vector<std::string> whole;
+  return Chooser(graph, mesh, std::move(parameters)).run(whole);
 }
 
 }  // namespace tandem

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-using ChosenParts = std::map<ValueId, Part>;  // by parameter
+using ChosenParts = std::map<ValueId, Part>;  // by parameter, or by what is known (is_known)
 
 // Whether it is a parameter of the template: no state of the optimizer, no copy.
 inline bool is_of_template(const Value& v) {
@@ -22,6 +22,10 @@ inline bool is_of_template(const Value& v) {
 // over. `whole` gets a line for each weight that could begin a block and stays whole, with the reason.
 // Source: Shoeybi et al., "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019.
 ChosenParts parts_of_layers(const Graph& graph, const MeshAxis& mesh, std::vector<std::string>& whole);
+
+// The same where it was said which parameters are split, and how: of weights that are known, as quantized ones are, those that can be
+// split with them. Returns the parameters' parts, too.
+ChosenParts parts_of_known(const Graph& graph, const MeshAxis& mesh, ChosenParts parameters);
 
 // ZeRO: every parameter that is trained is split over the replicas, along the first of its axes that gives each of them something. With
 // `frozen`, and where none is trained, so are those that nothing changes; others stay whole. Of `layers`, which lie in so many parts on

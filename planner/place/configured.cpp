@@ -210,6 +210,7 @@ class Configured {
     const std::size_t group = group_with(request_.groups, sharding.devices[0][0]);
     if (v.kind == ValueKind::parameter && request_.groups.size() > 1) request_.parameters[v.name] = static_cast<int>(group);
     const std::vector<Stride> strides = strides_of(v.name, sharding);
+    std::vector<bool> split(used_.size());
     for (std::size_t i = 0; i < strides.size(); ++i) {
       const auto& [stride, parts, part] = strides[i];
       const auto cut = std::ranges::find(cuts_, stride);
@@ -218,9 +219,16 @@ class Configured {
       std::vector<Part>& along = request_.values[v.name];
       along.resize(used_.size());
       along[axis] = part;
-      used_[axis] = true;
+      split[axis] = used_[axis] = true;
       samples_[axis] = samples_[axis] || (v.kind == ValueKind::input && part.axis == 0);
     }
+    if (v.kind == ValueKind::input && holds_samples(v))
+      for (std::size_t a = 0; a < split.size(); ++a) used_[a] = true;  // it is said to be whole along the others
+  }
+
+  bool holds_samples(const Value& v) const {
+    const std::vector<ValueId> inputs = inputs_of_samples(model_, o_.batch);
+    return std::ranges::any_of(inputs, [&](ValueId in) { return &model_[in] == &v; });
   }
 
   // All inputs of samples lie alike.
@@ -356,7 +364,8 @@ DeviceConfiguration configuration_of(const Plan& plan, std::string name) {
     slices.insert(d.slice_begin);
     weights.insert(d.weight);
   }
-  if (slices.size() == 1) return c;
+  // Where no weight of the file is split, the inputs alone tell that samples are not.
+  if (slices.size() == 1 && (c.devices == 1 || !c.tensors.empty())) return c;
   if (weights.size() > 1) cannot_say("a batch");
   Holdings rows;
   for (int d = 0; d < c.devices; ++d)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/known.h"
 #include "graph/template_range.h"
 #include "planner/place/transfers.h"
 
@@ -64,6 +65,7 @@ std::string unequal(const Shape& shape, const Part& part, const MeshAxis& mesh) 
 }
 
 bool are_of_template(const Value& v, const Part& part, const MeshAxis& mesh) {
+  if (v.kind != ValueKind::parameter) return true;
   const std::int64_t unit = v.type.shape[part.axis] / part.outer / mesh.total();
   return range_in_template(v, {part.axis, unit, unit, part.outer, part.widths}).has_value();
 }
@@ -85,7 +87,7 @@ PartsTrial::Outcome PartsTrial::place_all() {
   read_whole_.clear();
   parts_.assign(graph_.values.size(), {});
   for (const auto& [id, part] : chosen_) parts_[at(id.index)] = part;
-  rows_ = {{first_.index, {0, graph_[first_].type.shape[0]}}};
+  rows_ = {{first_.index, {0, graph_[first_].type.shape[chosen_.at(first_).axis]}}};
   for (const Node& node : graph_.nodes)
     if (const Outcome outcome = take(node); outcome != Outcome::placed) return outcome;
   return Outcome::placed;
@@ -106,7 +108,7 @@ PartsTrial::Outcome PartsTrial::take(const Node& node) {
     if (placed.inputs[i] == Part{}) read_whole_.insert(node.inputs[i].index);
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i)
-    if (node.outputs[i].present()) parts_[at(node.outputs[i].index)] = placed.outputs[i];
+    if (const ValueId out = node.outputs[i]; out.present() && !chosen_.contains(out)) parts_[at(out.index)] = placed.outputs[i];
   follow_rows(node);
   return has_equal_parts(node);
 }
@@ -127,10 +129,15 @@ PartsTrial::Outcome PartsTrial::move(const Node& node, std::size_t i, const std:
     return refuse(node, placed.reason.empty() ? "its operands are split in different ways" : placed.reason, have);
   }
   if (is_of_template(v)) {
+    if (!more_) return refuse(node, concat("'", v.name, "' is whole"), have);
     if (!can_be_held(v, want, mesh_))
       return refuse(node, concat("'", v.name, "': ", unequal(v.type.shape, want, mesh_)), have);
     if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
     chosen_[node.inputs[i]] = want;
+    return Outcome::again;
+  }
+  if (is_known_weight(graph_, node, i) && !read_whole_.contains(node.inputs[i].index) && can_be_held(v, want, mesh_)) {
+    chosen_[node.inputs[i]] = want;  // in the backward pass, too
     return Outcome::again;
   }
   std::map<ValueId, Part> parts;
@@ -224,6 +231,7 @@ bool PartsTrial::outputs_fit() {
   for (const GraphOutput& out : graph_.outputs) {
     const Part have = part(out), want = out.role == ValueRole::gradient ? parts_[at(weights.at(out.of))] : Part{};
     const NodeId made = graph_[out].producer;
+    if (!more_ && out.role == ValueRole::plain) continue;  // that lies as the parameters say
     if (have == want || have.spread == Spread::partial || (made.present() && gives_any_part(graph_[made], want))) continue;
     reason_ = concat("'", graph_[out].name, "' is an output of the plan, and would be gathered");
     return false;

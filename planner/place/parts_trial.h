@@ -17,11 +17,12 @@ bool can_be_held(const Value& v, const Part& part, const MeshAxis& mesh);
 // What comes of a choice: how every value lies, and the first node that would have something gathered.
 class PartsTrial {
  public:
-  // `first`: the weight with which the block begins.
-  PartsTrial(const Graph& graph, const MeshAxis& mesh, ChosenParts chosen, ValueId first)
-      : graph_(graph), mesh_(mesh), chosen_(std::move(chosen)), first_(first) {}
+  // `first`: the weight with which the block begins. Without `more` no parameter is chosen besides.
+  PartsTrial(const Graph& graph, const MeshAxis& mesh, ChosenParts chosen, ValueId first, bool more)
+      : graph_(graph), mesh_(mesh), chosen_(std::move(chosen)), first_(first), more_(more) {}
 
-  // Parameters that have to be split for a node are chosen as well; then all is placed anew. False where something would be gathered.
+  // Parameters that have to be split for a node are chosen as well; then all is placed anew.
+  // False where something would be gathered.
   bool run();
 
   const ChosenParts& chosen() const { return chosen_; }
@@ -64,6 +65,7 @@ class PartsTrial {
   std::string reason_;
   bool cut_through_ = false, splits_classes_ = false;
   ValueId first_;
+  bool more_;
   std::map<int, IndexRun> rows_;  // of the first weight, by value: what lies along the axis that it is split by
   std::set<std::int64_t> cuts_;
   std::vector<std::pair<ValueId, Part>> wanting_;

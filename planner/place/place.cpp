@@ -89,10 +89,25 @@ std::string first_of(const std::vector<std::string>& reasons) {
   return text + (reasons.size() > most ? concat("; and ", reasons.size() - most, " more") : "");
 }
 
-// What parameters lie in parts by mesh axis, where that is to be found out.
+// Of the parameters those that are to be in equal parts along an axis of the mesh, as was said.
+ChosenParts said_parts(const Graph& graph, const PlacementRequest& request, std::size_t along) {
+  ChosenParts said;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const auto asked = is_of_template(graph.values[i]) ? request.values.find(graph.values[i].name) : request.values.end();
+    if (asked == request.values.end() || along >= asked->second.size() || !asked->second[along].is_split()) continue;
+    Part part = in_form(graph.values[i], asked->second[along]);
+    if (part.sizes == request.groups[0].axes[along].sizes) part.sizes.clear();
+    if (part.sizes.empty()) said.emplace(ValueId{static_cast<int>(i)}, std::move(part));
+  }
+  return said;
+}
+
+// What weights lie in parts by mesh axis, where that is to be found out.
 std::vector<ChosenParts> chosen_parts(const Graph& graph, const PlacementRequest& request, PassContext& c) {
   const std::vector<MeshAxis>& axes = request.groups[0].axes;
   std::vector<ChosenParts> chosen(axes.size());
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    if (!axes[a].samples && request.layers_along != a) chosen[a] = parts_of_known(graph, axes[a], said_parts(graph, request, a));
   if (const auto along = request.layers_along) {
     std::vector<std::string> whole;
     chosen[*along] = parts_of_layers(graph, axes[*along], whole);

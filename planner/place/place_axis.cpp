@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/option.h"
-#include "graph/template_range.h"
 #include "planner/loss/external_loss.h"
 #include "planner/place/place.h"
 #include "planner/place/placing.h"
@@ -86,7 +85,7 @@ class AxisPlacer {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       Value& v = graph_.values[i];
       const ValueId id{static_cast<int>(i)};
-      if (v.kind == ValueKind::activation) continue;
+      if (v.kind == ValueKind::activation || v.kind == ValueKind::constant) continue;
       const auto chosen = chosen_.find(id);
       const Part asked = in_form(v, asked_of(v)),
                  wanted = in_proportion(v, asked == Part{} && chosen != chosen_.end() ? chosen->second : asked);
@@ -119,16 +118,6 @@ class AxisPlacer {
     return asked == request_.values.end() || axis_ >= asked->second.size() ? Part{} : asked->second[axis_];
   }
 
-  // What was said of the template's tensor, of the parameter as it is held.
-  static Part in_form(const Value& v, Part part) {
-    if (!part.is_split() || v.kind != ValueKind::parameter) return part;
-    const int asked = part.axis;
-    part.axis = axis_held_of(v, asked);
-    if (part.axis < 0)
-      fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape,
-           ", whose parts are none of its axis ", asked);
-    return part;
-  }
   // In parts as near to the mesh axis's proportion as can be.
   Part in_proportion(const Value& v, Part part) const {
     if (!part.is_split()) return part;
@@ -219,6 +208,7 @@ class AxisPlacer {
     const MeshAxis* const mesh = mesh_of(graph_.nodes[n]);
     if (!mesh) return;
     transfers_.set_group(group_of(graph_.nodes[n]));
+    take_known_parts(n, *mesh);
     const Operator& op = *graph_.nodes[n].op;
     transfers_.set_reader(name_for_people(graph_.nodes[n]), {}, !op.keeps_statistic);
     if (op.moves == Moves::sum && !transfers_.is_one(graph_.nodes[n].outputs[0])) return sum_as_said(n, *mesh);
@@ -237,6 +227,17 @@ class AxisPlacer {
     }
     for (std::size_t i = 0; i < placed.outputs.size(); ++i)
       if (const ValueId out = graph_.nodes[n].outputs[i]; out.present()) transfers_.set(out, placed.outputs[i]);
+  }
+
+  // What is known and lies in parts is made as these, or cut, where it is read, and so in each group by itself.
+  void take_known_parts(std::size_t n, const MeshAxis& mesh) {
+    for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i) {
+      const ValueId in = graph_.nodes[n].inputs[i];
+      const auto chosen = chosen_.find(in);
+      if (chosen == chosen_.end() || graph_[in].kind == ValueKind::parameter || part(in) != Part{}) continue;
+      const ValueId own = transfers_.transfer(in, chosen->second, mesh);
+      graph_.nodes[n].inputs[i] = own;
+    }
   }
 
   // What is split and needed otherwise is gathered.

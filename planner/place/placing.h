@@ -46,6 +46,9 @@ const std::string& name_for_people(const Node& node);
 // Says of each value and node which group it belongs to, and puts in a Send where one group reads what another makes.
 void assign_groups(Graph& graph, const PlacementRequest& request, PutIn& put_in);
 
+// What was said of the template's tensor, of the parameter as it is held. Fails (usage) where those are no parts of it.
+Part in_form(const Value& v, Part part);
+
 // What a node gathers that computes of whole operands, or of parts that lie otherwise.
 struct GatheringNode {
   ValueId result;

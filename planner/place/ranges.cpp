@@ -1,8 +1,19 @@
 // Where a device's part of a value lies in the whole.
 #include "graph/template_range.h"
 #include "planner/place/cut.h"
+#include "planner/place/placing.h"
 
 namespace tandem {
+
+Part in_form(const Value& v, Part part) {
+  if (!part.is_split() || v.kind != ValueKind::parameter) return part;
+  const int asked = part.axis;
+  part.axis = axis_held_of(v, asked);
+  if (part.axis < 0)
+    fail(ExitCode::usage, "placement: parameter '", v.name, "' of ", v.template_shape, " is held as ", v.type.shape,
+         ", whose parts are none of its axis ", asked);
+  return part;
+}
 
 AxisRange range_of(const Value& v, const Shape& shape, std::size_t along, const DeviceGroup& group, int position) {
   const Part& part = v.placement.parts[along];

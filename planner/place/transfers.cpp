@@ -48,6 +48,7 @@ std::optional<Part> operand_for(const Graph& graph, const Node& node, std::size_
     if (reading == readings.end()) return std::nullopt;
     return Part{Spread::split, reading->axis, reading->outer, to.sizes, to.widths};
   }
+  if (op == "Slice" && std::ranges::find(node.attributes.ints("axes"), to.axis) == node.attributes.ints("axes").end()) return to;
   if (op == "Transpose")
     return Part{Spread::split, static_cast<int>(node.attributes.ints("perm")[at(to.axis)]), to.outer, to.sizes, to.widths};
   if (node.op->moves == Moves::sum || node.op->moves == Moves::scatter || node.op->moves == Moves::gather) return to;  // along another axis
