@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/suggest.h"
 #include "graph/operator.h"
 #include "planner/loss/external_loss.h"
 
@@ -10,16 +11,21 @@ namespace {
 
 constexpr std::string_view gradient_prefix = "gradient/";
 
-// As the mode has it. Where the template itself asks for training (training_mode), it stays so.
+bool asks_for_training(const Node& node) { return node.attributes.integer("training_mode", 0) != 0; }
+
+bool is_frozen(const Graph& graph, const Node& node, const AutogradOptions& o) {
+  if (node.op->name != "BatchNormalization" || asks_for_training(node)) return false;
+  return o.mode != AutogradMode::train || std::ranges::find(o.frozen, graph[node.inputs[3]].name) != o.frozen.end();
+}
+
+// As the mode has it. Where the template itself asks for training, it stays so.
 void settle(Graph& graph, const AutogradOptions& o) {
   for (Value& v : graph.values)
     if (v.kind == ValueKind::parameter && v.role == ValueRole::plain)
       v.trainable = std::ranges::find(o.parameters, v.name) != o.parameters.end();
-  if (o.mode == AutogradMode::train) return;
   for (Node& node : graph.nodes) {
-    if (node.attributes.integer("training_mode", 0) != 0) continue;
-    if (node.op->name == "BatchNormalization") node.attributes.set("frozen", std::int64_t{1});
-    if (node.op->name == "Dropout") node.attributes.set("ratio", 0.0F);
+    if (is_frozen(graph, node, o)) node.attributes.set("frozen", std::int64_t{1});
+    if (node.op->name == "Dropout" && o.mode != AutogradMode::train && !asks_for_training(node)) node.attributes.set("ratio", 0.0F);
   }
 }
 
@@ -51,13 +57,28 @@ struct Autograd::State {
     session->set_parameters(first);
   }
 
+  static const std::string& name_of(const HostInput& input) { return input.role == ValueRole::gradient ? input.of : input.name; }
+
+  void check_names(ValueRole role, std::span<const NamedTensor> values) const {
+    for (const NamedTensor& value : values) {
+      const auto takes = [&](const HostInput& input) { return input.role == role && name_of(input) == value.name; };
+      if (std::ranges::any_of(plan.inputs, takes)) continue;
+      std::vector<std::string> names;
+      for (const HostInput& input : plan.inputs)
+        if (input.role == role) names.push_back(name_of(input));
+      fail(ExitCode::data, role == ValueRole::gradient ? "no gradient is taken of an output '" : "the model has no input '", value.name, "'",
+           suggestion(value.name, names));
+    }
+  }
+
   // The outputs that this part gives, in the plan's order.
   std::vector<NamedTensor> run(std::size_t part, ValueRole input_role, std::span<const NamedTensor> values) {
+    check_names(input_role, values);
     std::vector<const std::byte*> fed;
     std::vector<Tensor> zeros;
     zeros.reserve(plan.inputs.size());
     for (const HostInput& input : plan.inputs) {
-      const std::string& name = input.role == ValueRole::gradient ? input.of : input.name;
+      const std::string& name = name_of(input);
       const auto given = std::ranges::find(values, name, &NamedTensor::name);
       fed.push_back(nullptr);
       if (input.role != input_role) continue;
@@ -119,7 +140,7 @@ Autograd::Autograd(const ModelTemplate& source, const AutogradOptions& asked, Ba
   const auto planned = [&](const NamedTensor& t) { return std::ranges::find(s.plan.parameters, t.name, &PlanParameter::name) != s.plan.parameters.end(); };
   std::erase_if(s.first, [&](const NamedTensor& t) { return !planned(t); });
   for (const Node& node : graph.nodes)
-    if (node.op->name == "BatchNormalization" && o.mode == AutogradMode::train)
+    if (node.op->name == "BatchNormalization" && !is_frozen(graph, node, o))
       for (const std::size_t i : {std::size_t{3}, std::size_t{4}})
         if (const Value& v = graph[node.inputs[i]]; v.kind == ValueKind::parameter) s.statistics.push_back(v.name);
   s.open();

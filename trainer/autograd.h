@@ -24,6 +24,8 @@ struct AutogradOptions {
   ModelOptions model;                   // batch, devices, precision, ...; its loss, optimizer and what is frozen are not asked
   std::vector<std::string> parameters;  // whose gradients backward() gives, by the template's names
   std::vector<std::string> inputs;      // of floats, the same
+  // Of normalizations that in train, too, take their running statistics and leave them: the names of the running means.
+  std::vector<std::string> frozen;
   AutogradMode mode = AutogradMode::train;
 };
 

@@ -11,7 +11,7 @@ Graph take_gradients(Graph graph) {
   GraphBuilder b(graph, "gradient", {});
   for (GraphOutput& out : graph.outputs) {
     const Value value = graph[out];
-    out.of = value.name;  // by which it is known, whatever makes it later
+    out.of = value.name;  // by which it is known, whatever makes it in the end
     if (!is_float(value.type.dtype)) continue;
     const ValueId gradient = b.input(concat("gradient/", value.name), value.type, ValueRole::gradient, value.name);
     graph[gradient].depends_on_batch = value.depends_on_batch;
@@ -22,11 +22,10 @@ Graph take_gradients(Graph graph) {
 
 }  // namespace
 
-// Each output of floats gets an input of its type and of the role gradient, whose `of` is the output.
+// Each output of floats gets an input of its type and of the role gradient, whose `of` is the output's name. Before any pass gives it another.
 Pass take_gradients() {
   return {.name = "take_gradients",
           .run = [](Graph g, PassContext&) { return take_gradients(std::move(g)); },
-          .needs = {Property::primitive},
           .gives = {Property::loss},
           .when = [](const PassContext& c) { return has_external_loss(c.options); },
           .why = "the caller computes the loss, and brings its gradients"};

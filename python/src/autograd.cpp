@@ -81,15 +81,22 @@ class PyPasses {
     for (const ModelInput& input : model_.file().inputs()) names.push_back(input.name);
     return names;
   }
+  std::vector<std::string> tensors() const {  // of floats
+    std::vector<std::string> names;
+    for (const TemplateTensor& t : model_.file().tensors())
+      if (is_float(t.type.dtype)) names.push_back(t.name);
+    return names;
+  }
   std::vector<std::string> outputs() const { return model_.file().outputs(); }
 
   std::unique_ptr<PyPass> plan(std::int64_t batch, std::vector<std::string> parameters, std::vector<std::string> inputs,
-                               const std::string& mode) {
+                               std::vector<std::string> frozen, const std::string& mode) {
     Options options = options_;
     options.set("batch_size", batch);
     AutogradOptions o{.model = options.as(Purpose::plan).run(model_, backends()).model,
                       .parameters = std::move(parameters),
                       .inputs = std::move(inputs),
+                      .frozen = std::move(frozen),
                       .mode = mode == "train" ? AutogradMode::train : mode == "eval" ? AutogradMode::eval : AutogradMode::predict};
     return without_lock([&] { return std::make_unique<PyPass>(Autograd(model_.source(), o, backends())); });
   }
@@ -113,8 +120,9 @@ void bind_autograd(nb::module_& module) {
   nb::class_<PyPasses>(module, "Passes")
       .def(nb::init<const std::string&, std::string>())
       .def("inputs", &PyPasses::inputs)
+      .def("tensors", &PyPasses::tensors)
       .def("outputs", &PyPasses::outputs)
-      .def("plan", &PyPasses::plan, nb::arg("batch"), nb::arg("parameters"), nb::arg("inputs"), nb::arg("mode"));
+      .def("plan", &PyPasses::plan, nb::arg("batch"), nb::arg("parameters"), nb::arg("inputs"), nb::arg("frozen"), nb::arg("mode"));
 }
 
 }  // namespace tandem::python

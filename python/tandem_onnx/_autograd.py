@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from . import _options, _tandem
 from ._errors import DataError, ModelError, UsageError
-from ._passes import Pool
+from ._passes import File, Pool
 from ._torch import export, relative_difference
 
 _TOLERANCE = 1e-4  # of the difference's norm over the norm: float32, sums in another order
@@ -84,14 +84,14 @@ class WrappedModule(torch.nn.Module):
         self._folder = tempfile.TemporaryDirectory(prefix="tandem-")
         path = str(export(module, self._example, pathlib.Path(self._folder.name) / "module.onnx", batch_axis=batch_axis, check=False,
                           dropout=True))
-        self._file = _tandem.Passes(path, _options.as_json(options))
-        self._names = self._file.inputs()
-        self._outputs = self._file.outputs()
+        held = set(_tandem.Passes(path, _options.as_json(options)).tensors()) & set(self._changing())
+        file = _tandem.Passes(path, _options.as_json({**options, "trainable": sorted(held)} if held else options))
+        self._constants = [(name, b, b.clone()) for name, b in module.named_buffers() if not b.is_floating_point() and b.dim() > 0]
+        self._names, self._outputs = file.inputs(), file.outputs()
         if len(self._names) != len(self._example) or len(self._outputs) != len(self._output_axes):
             raise ModelError(f"the exported module has {len(self._names)} inputs and {len(self._outputs)} outputs, expected "
                              f"{len(self._example)} and {len(self._output_axes)}: an input that is not used, or an output that is one")
-        file = self._file
-        self._pool = Pool(lambda mode, batch, parameters, inputs: file.plan(batch, list(parameters), list(inputs), mode), plans, pending)
+        self._pool = Pool(File(file).plan, plans, pending)
         if check:
             self._check()
 
@@ -111,14 +111,15 @@ class WrappedModule(torch.nn.Module):
     def forward(self, *args, **kwargs):
         tensors = self._bound(args, kwargs)
         batch = self._batch(tensors)
-        training = self._training()
+        training, frozen = self.training, self._frozen()
+        self._check_constants()
         learns = torch.is_grad_enabled()
         named = dict(self.module.named_parameters(remove_duplicate=False))
         wanted = {name: p for name, p in named.items() if p.requires_grad}
         of_inputs = tuple(n for n, t in zip(self._names, tensors) if learns and t.requires_grad and t.is_floating_point())
         learns = learns and bool(wanted or of_inputs)
         mode = "train" if training else "eval" if learns else "predict"
-        key = (mode, batch, tuple(wanted), of_inputs) if mode != "predict" else (mode, batch, (), ())
+        key = (mode, batch, tuple(wanted), of_inputs, frozen) if mode != "predict" else (mode, batch, (), (), ())
         lease = self._pool.take(key)
         self._give_parameters(lease)
         if learns:
@@ -164,13 +165,30 @@ class WrappedModule(torch.nn.Module):
                                 "example's shape, with any number of samples; wrap the module with another example")
         return batch
 
-    def _training(self):
-        """Whether it trains. Fails where a normalization or Dropout does otherwise than the module: a plan is for one of both."""
+    def _frozen(self):
+        """The running means of normalizations that stand still while the module trains. Fails on Dropout that does otherwise than it."""
+        means = []
         for name, part in self.module.named_modules():
-            if isinstance(part, (_NORMALIZATIONS, torch.nn.modules.dropout._DropoutNd)) and part.training != self.training:
-                raise UsageError(f"{name}: training is {part.training}, that of the wrapped module is {self.training}: expected one of both for "
-                                 "all (train() and eval() of the wrapped module set it)")
-        return self.training
+            if part.training == self.training:
+                continue
+            if isinstance(part, _NORMALIZATIONS) and self.training:
+                means.append(f"{name}.running_mean")
+            elif isinstance(part, (_NORMALIZATIONS, torch.nn.modules.dropout._DropoutNd)):
+                raise UsageError(f"{name}: training is {part.training}, that of the wrapped module is {self.training}: expected the same "
+                                 "(train() and eval() of the wrapped module set both)")
+        return tuple(means)
+
+    def _changing(self):
+        """Names of tensors that somebody may change, which must not become constants of a plan."""
+        of_normalizations = {f"{name}.running_{what}" for name, part in self.module.named_modules() if isinstance(part, _NORMALIZATIONS)
+                             for what in ("mean", "var")}
+        buffers = [n for n, b in self.module.named_buffers(remove_duplicate=False) if b.is_floating_point() and n not in of_normalizations]
+        return [n for n, _ in self.module.named_parameters(remove_duplicate=False)] + buffers
+
+    def _check_constants(self):
+        for name, buffer, value in self._constants:
+            if buffer._version and not torch.equal(buffer, value):
+                raise UsageError(f"buffer '{name}' has changed: values of {buffer.dtype} are constants of the plans; wrap the module anew")
 
     def _give_parameters(self, lease):
         held = {**dict(self.module.named_parameters(remove_duplicate=False)), **dict(self.module.named_buffers(remove_duplicate=False))}
@@ -188,7 +206,7 @@ class WrappedModule(torch.nn.Module):
                 if name in buffers:
                     buffers[name].copy_(torch.from_numpy(value))
             for part in self.module.modules():
-                if isinstance(part, _NORMALIZATIONS) and part.num_batches_tracked is not None:
+                if isinstance(part, _NORMALIZATIONS) and part.training and part.num_batches_tracked is not None:
                     part.num_batches_tracked.add_(1)
 
     def _compute(self, lease, tensors):

@@ -1,7 +1,18 @@
 """Plans of a forward and a backward pass, kept by what they are for, and who has their memory."""
+import atexit
 import collections
+import weakref
 
 from ._errors import UsageError
+
+_planned = weakref.WeakSet()  # all that have a `planned`
+
+
+@atexit.register
+def _release():
+    """Graphs that the caller keeps to the end may outlive the interpreter's own objects; what they hold of the library must not."""
+    for one in list(_planned):
+        one.planned = None
 
 
 class Pass:
@@ -9,6 +20,7 @@ class Pass:
 
     def __init__(self, planned):
         self.planned, self.number, self.busy = planned, 0, False
+        _planned.add(self)
         self.parameters = dict(planned.parameters())  # {name: shape}
 
 
@@ -31,6 +43,17 @@ class Lease:
         if not self.held and not self.taken.busy and self.taken.number == self.number:
             self.taken.busy = self.held = True
         return self.held
+
+
+class File:
+    """An exported module, of which passes are planned."""
+
+    def __init__(self, planned):
+        self.planned = planned
+        _planned.add(self)
+
+    def plan(self, mode, batch, *names):
+        return self.planned.plan(batch, *map(list, names), mode)
 
 
 class Pool:
