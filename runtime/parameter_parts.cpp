@@ -2,34 +2,16 @@
 
 #include <algorithm>
 
+#include "graph/index_runs.h"
 #include "runtime/reorder.h"
 
 namespace tandem {
 namespace {
 
-// Calls move(offset in the whole, offset in the part, bytes) for each run of memory that a part has. It fits the whole.
+// As graph/index_runs.h's, over all of the tensor.
 template <class Move>
 void for_each_run(const PlanParameter& p, const ParameterPart& part, const Move& move) {
-  const Shape& shape = p.type.shape;
-  int last = 0;  // the last axis that is cut: what lies behind it is whole
-  for (const AxisRange& r : part.ranges) last = std::max(last, r.axis);
-  std::vector<std::vector<IndexRun>> runs;
-  for (int axis = 0; axis <= last; ++axis) runs.push_back(*runs_of(shape[axis], axis, part.ranges));
-  std::size_t row = size_of(p.type.dtype), at = 0;
-  for (int axis = last + 1; axis < shape.rank(); ++axis) row *= static_cast<std::size_t>(shape[axis]);
-  const auto go = [&](const auto& self, int axis, std::size_t before) -> void {
-    const auto size = static_cast<std::size_t>(shape[axis]);
-    for (const IndexRun& run : runs[static_cast<std::size_t>(axis)]) {
-      const auto begin = static_cast<std::size_t>(run.begin), end = static_cast<std::size_t>(run.end);
-      if (axis < last) {
-        for (std::size_t i = begin; i < end; ++i) self(self, axis + 1, before * size + i);
-        continue;
-      }
-      move((before * size + begin) * row, at, (end - begin) * row);
-      at += (end - begin) * row;
-    }
-  };
-  if (part.operand.shape.elements() > 0) go(go, 0, 0);
+  tandem::for_each_run(p.type, runs_of(p.type.shape, part.ranges), 0, bytes_of(p.type), move);
 }
 
 }  // namespace
@@ -38,17 +20,22 @@ Operand source_of(const PlanParameter& p, const ParameterPart& part) {
   return {part.operand.dtype, part.operand.shape, p.source.any() ? Layout::row_major(part.operand.shape.rank()) : p.source};
 }
 
-std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> whole) {
+std::vector<std::byte> cut_part(const PlanParameter& p, const ParameterPart& part, const Tensor& whole) {
   std::vector<std::byte> kept(static_cast<std::size_t>(part.operand.bytes())), cut;
   if (!part.is_whole()) {
     cut.resize(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
-    for_each_run(p, part, [&](std::size_t from, std::size_t to, std::size_t bytes) {
-      std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(from), bytes, cut.begin() + static_cast<std::ptrdiff_t>(to));
+    for_each_run(p, part, [&](std::int64_t from, std::int64_t to, std::int64_t bytes) {
+      whole.read(std::span(cut).subspan(static_cast<std::size_t>(to), static_cast<std::size_t>(bytes)), from);
     });
-    whole = cut;
   }
-  reorder(source_of(p, part), whole, part.operand, kept);
+  reorder(source_of(p, part), part.is_whole() ? whole.bytes() : std::span<const std::byte>(cut), part.operand, kept);
   return kept;
+}
+
+std::vector<std::byte> in_template_order(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> kept) {
+  std::vector<std::byte> cut(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
+  reorder(part.operand, kept, source_of(p, part), cut);
+  return cut;
 }
 
 bool lies_as_template(const PlanParameter& p, const ParameterPart& part) {
@@ -58,15 +45,14 @@ bool lies_as_template(const PlanParameter& p, const ParameterPart& part) {
 
 void put_part(const PlanParameter& p, const ParameterPart& part, std::span<const std::byte> kept, std::span<std::byte> whole) {
   if (part.is_whole()) return reorder(part.operand, kept, source_of(p, part), whole);
-  std::vector<std::byte> cut(static_cast<std::size_t>(part.operand.shape.elements()) * size_of(p.type.dtype));
-  reorder(part.operand, kept, source_of(p, part), cut);
-  for_each_run(p, part, [&](std::size_t to, std::size_t from, std::size_t bytes) {
-    std::copy_n(cut.begin() + static_cast<std::ptrdiff_t>(from), bytes, whole.begin() + static_cast<std::ptrdiff_t>(to));
+  const std::vector<std::byte> cut = in_template_order(p, part, kept);
+  for_each_run(p, part, [&](std::int64_t to, std::int64_t from, std::int64_t bytes) {
+    std::copy_n(cut.begin() + from, bytes, whole.begin() + to);
   });
 }
 
 CutParameter::CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts,
-                           std::span<const std::byte> whole)
+                           const Tensor& whole)
     : parameter_(parameter), whole_(whole) {
   for (const std::optional<ParameterPart>& part : parts)
     if (part && !lies_as_template(parameter, *part) &&
@@ -75,7 +61,7 @@ CutParameter::CutParameter(const PlanParameter& parameter, std::span<const std::
 }
 
 std::span<const std::byte> CutParameter::bytes_of(const ParameterPart& part) const {
-  if (lies_as_template(parameter_, part)) return whole_;
+  if (lies_as_template(parameter_, part)) return whole_.bytes();
   return std::find_if(cut_.begin(), cut_.end(), [&](const auto& c) { return c.first->alike(part); })->second;
 }
 

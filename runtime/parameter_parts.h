@@ -11,8 +11,10 @@ namespace tandem {
 
 // The template's tensor, or what of it the part is, as it lies in memory, seen in the device's shape.
 Operand source_of(const PlanParameter& parameter, const ParameterPart& part);
-// The part's bytes as the device keeps them, of the template's tensor.
-std::vector<std::byte> cut_part(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> whole);
+// The part's bytes as the device keeps them, of the template's tensor, of whose source no more than these is read.
+std::vector<std::byte> cut_part(const PlanParameter& parameter, const ParameterPart& part, const Tensor& whole);
+// The other way: the part's values row-major, of the template's tensor.
+std::vector<std::byte> in_template_order(const PlanParameter& parameter, const ParameterPart& part, std::span<const std::byte> kept);
 // Whether it is all of the tensor, and lies as the template's does: nothing is cut, nothing moves.
 bool lies_as_template(const PlanParameter& parameter, const ParameterPart& part);
 // Puts what the device keeps to its place in the template's tensor.
@@ -22,12 +24,12 @@ void put_part(const PlanParameter& parameter, const ParameterPart& part, std::sp
 // parts: nothing.
 class CutParameter {
  public:
-  CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts, std::span<const std::byte> whole);
+  CutParameter(const PlanParameter& parameter, std::span<const std::optional<ParameterPart>> parts, const Tensor& whole);
   std::span<const std::byte> bytes_of(const ParameterPart& part) const;
 
  private:
   const PlanParameter& parameter_;
-  std::span<const std::byte> whole_;
+  const Tensor& whole_;
   std::vector<std::pair<const ParameterPart*, std::vector<std::byte>>> cut_;
 };
 

@@ -87,6 +87,9 @@ class Session {
   void gather_parameters();
   void gather_parameters(std::span<const ParameterKey> keys);  // these alone
 
+  // What a device of this process keeps of a parameter of plan(0), row-major in the order of the template's axes.
+  Tensor part(const PlanParameter& parameter, const ParameterPart& part) const;
+
   // CRC-32C of what each device of this process holds, by device and by the first plan's parameters (optimizer state, and what a
   // device has no part of, is zero here): equal where parts are alike.
   std::vector<std::vector<std::uint32_t>> parameter_checksums() const;

@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/spec.h"
+#include "graph/index_runs.h"
 #include "graph/tensor_chunks.h"
 #include "runtime/moved_parameter.h"
 #include "runtime/parameter_parts.h"
@@ -73,10 +74,12 @@ void write_pieces(State& state, const PlanParameter& p, const std::vector<std::o
 void Session::State::write(const PlanParameter& p, const Tensor& value) {
   std::vector<std::optional<ParameterPart>> parts;
   for (std::size_t d = 0; d < devices.size(); ++d) parts.push_back(part_of(p, d));
+  if (std::ranges::none_of(parts, [](const auto& part) { return part.has_value(); })) return;  // other processes' devices have it
   const bool moved = std::ranges::any_of(parts, [&](const auto& part) { return part && !lies_as_template(p, *part); });
   if (const std::optional<MovedParameter> pieces = moved ? in_pieces(*this, p, parts) : std::nullopt)
     return write_pieces(*this, p, parts, *pieces, value);
-  const CutParameter cut(p, parts, moved ? value.bytes() : std::span<const std::byte>());
+  if (moved && !lacks(p, world ? world->rank() : 0)) value.bytes();  // all of it is wanted: read once, not range by range
+  const CutParameter cut(p, parts, value);
   if (!moved)
     return each_chunk(value, [&](std::span<const std::byte> chunk, std::int64_t at) {
       on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
@@ -304,6 +307,17 @@ Tensor Session::parameter(const std::string& name, ValueRole role, int device) c
   const auto it = state_->parameters.find({role, name});
   if (it == state_->parameters.end()) fail("the plan has no ", role == ValueRole::plain ? "parameter" : name_of(role), " '", name, "'");
   return state_->read(*it->second, static_cast<std::size_t>(device));
+}
+
+Tensor Session::part(const PlanParameter& p, const ParameterPart& part) const {
+  if (part.is_whole()) return state_->streamed(p);
+  std::vector<std::byte> kept(static_cast<std::size_t>(part.operand.bytes()));
+  state_->on_devices([&](std::unique_ptr<DeviceRuntime>& device, std::size_t d) {
+    if (state_->range.first + static_cast<int>(d) == part.device) device->read(p.arena, part, kept);
+  });
+  Tensor value({p.type.dtype, shape_of(p.type.shape, runs_of(p.type.shape, part.ranges))});
+  std::ranges::copy(in_template_order(p, part, kept), value.write().begin());
+  return value;
 }
 
 namespace {

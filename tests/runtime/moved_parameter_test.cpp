@@ -27,7 +27,7 @@ TEST(MovedParameter, IsInPiecesWhatItIsAtOnce) {
       std::vector<float> values(static_cast<std::size_t>(shape.elements()));
       std::iota(values.begin(), values.end(), 1.0F);
       const auto whole = std::as_bytes(std::span(values));
-      const std::vector<std::byte> wanted = cut_part(p, part, whole);
+      const std::vector<std::byte> wanted = cut_part(p, part, Tensor::of<float>(shape, values));
       std::vector<std::byte> device(wanted.size()), back(wanted.size());
       for (std::int64_t first = 0; first < moved.rows();) {
         const std::int64_t count = 1 + below(moved.rows() - first), at = first * moved.row_bytes(), bytes = count * moved.row_bytes();

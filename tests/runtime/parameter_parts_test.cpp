@@ -63,7 +63,7 @@ TEST(ParameterParts, AreCutAndPutBackAsOneByOne) {
           back[at] = values[at];
         }
     ASSERT_EQ(part.elements(), std::ssize(wanted));
-    const std::vector<std::byte> cut = cut_part(p, own, std::as_bytes(std::span(values)));
+    const std::vector<std::byte> cut = cut_part(p, own, Tensor::of<float>(whole, values));
     ASSERT_EQ(cut.size(), wanted.size() * sizeof(float));
     EXPECT_EQ(std::memcmp(cut.data(), wanted.data(), cut.size()), 0);
     put_part(p, own, cut, std::as_writable_bytes(std::span(put)));
