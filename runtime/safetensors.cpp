@@ -55,6 +55,15 @@ Json safetensors_entry(const TensorType& type, std::int64_t begin) {
                       {"data_offsets", Json::Array{begin, begin + bytes_of(type)}}};
 }
 
+std::string safetensors_header(Json header) {
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const std::uint64_t count = text.size();
+  text.insert(0, sizeof count, '\0');
+  std::memcpy(text.data(), &count, sizeof count);
+  return text;
+}
+
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata, const EachTensor& tensors) {
   Json::Object words;
   for (const auto& [key, value] : metadata) words.emplace_back(key, value);
@@ -67,14 +76,8 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
     header.emplace_back(as_text(t.name), safetensors_entry(t.tensor.type(), size));
     size += t.tensor.byte_size();
   });
-  std::string text = Json(std::move(header)).dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the data stand at a multiple of 8
-  std::array<char, 8> length{};
-  const std::uint64_t count = text.size();
-  std::memcpy(length.data(), &count, length.size());
   AtomicFile file(path);
-  file.append({length.data(), length.size()});
-  file.append(text);
+  file.append(safetensors_header(std::move(header)));
   tensors([&](const NamedTensor& t) {
     each_chunk(t.tensor, [&](std::span<const std::byte> bytes, std::int64_t) {
       file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

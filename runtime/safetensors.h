@@ -24,6 +24,8 @@ std::string_view safetensors_word(DType dtype);      // "F32"; empty: the format
 TensorType safetensors_type(const Json& entry);      // of a tensor of the header. Fails on an unknown type or a shape that is none
 Json safetensors_entry(const TensorType& type, std::int64_t begin);  // the other way: its values begin there behind the header
 
+std::string safetensors_header(Json header);  // as a file begins: its length and text, padded so that the values stand at a multiple of 8
+
 // Replaces the file at once: a failure (io) leaves the earlier one whole. The source is asked twice. Names that are no UTF-8 are as_text.
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata, const EachTensor& tensors);
 
