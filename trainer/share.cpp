@@ -1,5 +1,7 @@
 #include "trainer/share.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/spec.h"
@@ -44,6 +46,24 @@ std::vector<NamedTensor> share_names(World* world, std::vector<NamedTensor> valu
   values.resize(share_count(world, values));
   for (NamedTensor& v : values) v.name = world->broadcast(v.name);
   return values;
+}
+
+std::vector<std::string> gather_texts(World& world, const std::string& said) {
+  const auto rank = static_cast<std::size_t>(world.rank());
+  std::vector<std::uint64_t> sizes(static_cast<std::size_t>(world.ranks()));
+  sizes[rank] = said.size();
+  world.gather(std::as_writable_bytes(std::span(sizes)));
+  const auto begin = std::accumulate(sizes.begin(), sizes.begin() + world.rank(), std::size_t{0});
+  std::string all(std::accumulate(sizes.begin() + world.rank(), sizes.end(), begin), '\0');
+  std::ranges::copy(said, all.begin() + static_cast<std::ptrdiff_t>(begin));
+  world.gather(std::as_writable_bytes(std::span(all)));
+  std::vector<std::string> texts;
+  std::size_t at = 0;
+  for (const std::uint64_t size : sizes) {
+    texts.push_back(all.substr(at, size));
+    at += size;
+  }
+  return texts;
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// What rank 0 has and the others need.
+// What rank 0 has and the others need, and what each says to all.
 #pragma once
 #include "ranks/world.h"
 #include "trainer/checkpoint.h"
@@ -11,5 +11,8 @@ std::vector<NamedTensor> share(World* world, std::vector<NamedTensor> values);
 void set_shared(Session& session, World* world, std::vector<NamedTensor> values, ValueRole role = ValueRole::plain);
 // Those of rank 0, by name; the others' have no values.
 std::vector<NamedTensor> share_names(World* world, std::vector<NamedTensor> values);
+
+// What each rank says, by rank.
+std::vector<std::string> gather_texts(World& world, const std::string& said);
 
 }  // namespace tandem

@@ -35,6 +35,7 @@ void Fit::keep_position() {
 
 History Fit::run_to_its_end() {
   check();
+  checkpoints_.share_folder();
   if (o_.resume) {
     at_ = checkpoints_.resume();
     started_ = at_.step;

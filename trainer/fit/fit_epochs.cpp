@@ -47,9 +47,7 @@ std::vector<Fit::Part> Fit::parts_of_loss() const {
 
 void Fit::keep() {
   records_.flush();  // what a resumed run does not write again
-  const auto keep = [&] { checkpoints_.keep(at_); };
-  s_.session->together(keep);
-  if (!s_.first()) keep();
+  checkpoints_.on_ranks([&] { checkpoints_.keep(at_); });
   kept_at_ = Clock::now();
   time_told_ = false;
 }
@@ -92,11 +90,9 @@ void Fit::judge() {
     for (const auto& [name, value] : report.metrics) measured += concat(", ", name);
     fail(ExitCode::usage, option("best"), " ", best_.name(), ": no epoch has it; measured are loss, accuracy", measured);
   }
-  const auto keep_best = [&] {
+  checkpoints_.on_ranks([&] {
     if (!(score <= at_.best) && checkpoints_.keep_best(at_)) at_.best = score;
-  };
-  s_.session->together(keep_best);
-  if (!s_.first()) keep_best();
+  });
   if (std::exchange(at_.measured, at_.step) != at_.step) {
     const double loss = std::isfinite(report.val_loss) ? report.val_loss : report.loss;
     follow_measure(o_.schedule, steps_.base_rate(), best_.name().empty() ? loss : -score, at_.plateau);

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "base/space.h"
 #include "planner/plan/process_memory.h"
+#include "trainer/checkpoint_parts.h"
 #include "trainer/share.h"
 
 namespace tandem {
@@ -17,6 +18,21 @@ RunCheckpoints::RunCheckpoints(const RunFolder& folder, CompiledModel& state, co
   if (o_.run_dir.empty()) return;  // on all ranks alike, of which one has the folder
   template_ = s_.source.file().fingerprint();
   fingerprint_ = fingerprint(data);
+}
+
+void RunCheckpoints::share_folder() {
+  World* const world = s_.options.world;
+  if (!world || o_.run_dir.empty() || !s_.session->lacks_parameters()) return;
+  std::string why;
+  std::filesystem::path folder = tandem::shared_folder(*world, s_.first() ? folder_.path() : o_.run_dir, why);
+  if (!folder.empty()) parts_.emplace(*s_.session, *world, std::move(folder));
+  if (s_.first() && !why.empty()) warn(why);
+}
+
+void RunCheckpoints::on_ranks(const std::function<void()>& work) {
+  if (parts_) return work();
+  s_.session->together(work);
+  if (!s_.first()) work();
 }
 
 void RunCheckpoints::warn(const std::string& text) const {
@@ -39,19 +55,6 @@ bool RunCheckpoints::room_for_snapshot() const {
   return bytes > 0 && bytes < free_host_memory() / 2;
 }
 
-std::string RunCheckpoints::attempt(const std::function<void()>& write) const {
-  std::string failure;
-  for (int time = 0; time < 2; ++time) {
-    try {
-      write();
-      return "";
-    } catch (const std::exception& e) {  // of whatever kind: a thread has nobody to pass it to
-      failure = e.what();
-    }
-  }
-  return failure;
-}
-
 void RunCheckpoints::write_from_session(const std::filesystem::path& path, const Position& at) const {
   const auto all = [&](ValueRole role) { return [this, role](const Session::Visit& visit) { s_.session->each_streamed(role, visit); }; };
   write_checkpoint(path, state_of(at), all(ValueRole::plain), all(ValueRole::optimizer_state));
@@ -65,7 +68,7 @@ void RunCheckpoints::write(const Position& at, const std::filesystem::path& path
 
 // A disk may be full for a while: the run goes on, and tries again at the next interval.
 void RunCheckpoints::write_last(std::int64_t step, const std::function<void()>& write) {
-  write_failure_ = attempt([&] {
+  write_failure_ = tried_twice([&] {
     write();
     if (o_.keep_checkpoints > 0) folder_.keep_step(step, o_.keep_checkpoints);
   });
@@ -74,6 +77,16 @@ void RunCheckpoints::write_last(std::int64_t step, const std::function<void()>& 
 void RunCheckpoints::keep(Position& at) {
   finish();
   if (std::exchange(best_lost_, false)) at.best = not_measured;
+  if (parts_) {
+    write_failure_ = parts_->write(at.step, [&](const Json& parts) {
+      if (step_ > 0) folder_.keep_last();
+      write_index(folder_.last(), state_of(at), parts);
+      if (o_.keep_checkpoints > 0) folder_.keep_step(at.step, o_.keep_checkpoints);
+    });
+    writing_ = true;
+    writing_step_ = at.step;
+    return finish();
+  }
   if (!folder_.kept()) {
     step_ = at.step;
     ++written_;
@@ -118,27 +131,36 @@ void RunCheckpoints::finish() {
   const bool whole = write_failure_.empty();
   if (whole) step_ = writing_step_;
   ++(whole ? written_ : failed_);
+  if (whole && !parts_) remove_unnamed_parts(folder_.path());  // of a run that had ranks
   if (!whole) {
     failure_ = write_failure_;
     warn(concat("no checkpoint of step ", writing_step_, ": ", failure_, "; the next interval tries again"));
   }
   if (!std::exchange(best_wanted_, false)) return;
-  const std::string lost = !whole ? failure_
-                           : folder_.link_last(folder_.best())
-                               ? ""
-                               : attempt([&] { write_atomically(folder_.best(), read_file(folder_.last())); });
+  const std::string lost = whole ? tried_twice([&] { name_best(); }) : failure_;
   if (lost.empty()) return;
   best_lost_ = true;
   warn(concat("the checkpoint of step ", writing_step_, " is not kept as the best: ", lost));
 }
 
+void RunCheckpoints::name_best() const {
+  if (!folder_.link_last(folder_.best())) write_atomically(folder_.best(), read_file(folder_.last()));
+}
+
 // The last checkpoint has the same weights: a second name for it will do, once it is written.
 bool RunCheckpoints::keep_best(const Position& at) {
-  if (!folder_.kept()) return true;
-  if (writing_ && writing_step_ == at.step) return best_wanted_ = true;
-  finish();
-  if (step_ == at.step && folder_.link_last(folder_.best())) return true;
-  const std::string failure = attempt([&] { write(at, folder_.best()); });
+  std::string failure;
+  if (parts_) {
+    failure = step_ == at.step ? parts_->by_first([&] { name_best(); }) : parts_->write(at.step, [&](const Json& parts) {
+      write_index(folder_.best(), state_of(at), parts);
+    });
+  } else {
+    if (!folder_.kept()) return true;
+    if (writing_ && writing_step_ == at.step) return best_wanted_ = true;
+    finish();
+    if (step_ == at.step && folder_.link_last(folder_.best())) return true;
+    failure = tried_twice([&] { write(at, folder_.best()); });
+  }
   if (!failure.empty()) warn(concat("no checkpoint of step ", at.step, ": ", failure, "; it would have been the best"));
   return failure.empty();
 }
@@ -169,9 +191,14 @@ Position RunCheckpoints::resume() {
   const std::string path = folder_.last().string();
   std::string note;
   World* const world = s_.options.world;
-  Checkpoint checkpoint = s_.first() ? folder_.read_last(note) : Checkpoint{};
-  if (world) checkpoint.state = Json::parse(world->broadcast(checkpoint.state.dump()));
-  for (auto* list : {&checkpoint.weights, &checkpoint.optimizer}) *list = share_names(world, std::move(*list));
+  Checkpoint checkpoint;
+  if (parts_) {
+    checkpoint = folder_.read_last(note, [&](const std::filesystem::path& file) { return parts_->read(file.filename()); });
+  } else {
+    if (s_.first()) checkpoint = folder_.read_last(note);
+    if (world) checkpoint.state = Json::parse(world->broadcast(checkpoint.state.dump()));
+    for (auto* list : {&checkpoint.weights, &checkpoint.optimizer}) *list = share_names(world, std::move(*list));
+  }
   if (!note.empty()) warn(note);
   Position at;
   RunDifferences differs;
@@ -202,7 +229,7 @@ Position RunCheckpoints::resume() {
   }
   try {
     for (const auto& [role, list] : {std::pair{ValueRole::plain, &checkpoint.weights}, {ValueRole::optimizer_state, &checkpoint.optimizer}})
-      set_shared(*s_.session, world, std::move(*list), role);
+      set_shared(*s_.session, parts_ ? nullptr : world, std::move(*list), role);
   } catch (const Error& e) {
     if (e.code() == ExitCode::communication) throw;
     fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());

@@ -1,15 +1,18 @@
 // The checkpoints of one run: what they say of it, what happens where one cannot be written, and how a run goes on from one.
 // They are written by a thread while training goes on: it has a copy of weights and optimizer state, one at a time, so that a run
-// takes at most that much memory more. Where there is less the run waits until the checkpoint is written.
+// takes at most that much memory more. Where there is less, and where several ranks write parts, the run waits until the checkpoint is
+// written.
 #pragma once
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "data/dataset.h"
 #include "trainer/compiled_model.h"
 #include "trainer/records/position.h"
+#include "trainer/records/rank_parts.h"
 #include "trainer/records/run_facts.h"
 #include "trainer/records/run_folder.h"
 
@@ -19,6 +22,12 @@ class RunCheckpoints {
  public:
   // In `folder`, which may keep nothing. All of these outlive the object.
   RunCheckpoints(const RunFolder& folder, CompiledModel& state, const Dataset& data, const BatchOrder& order, const FitOptions& options);
+
+  // Behind it checkpoints are written in parts, where rank 0 lacks values and all ranks see its folder. All ranks call it, and then
+  // everything else by on_ranks().
+  void share_folder();
+  // Rank 0 does `work` with the others' values at hand (Session::together), then they do it; with parts all do it at once.
+  void on_ranks(const std::function<void()>& work);
 
   // Writes where the run stands, with the session's tensors, as one file.
   void write(const Position& at, const std::filesystem::path& path);
@@ -51,8 +60,7 @@ class RunCheckpoints {
   Checkpoint snapshot(const Position& at) const;
   bool room_for_snapshot() const;
   void write_from_session(const std::filesystem::path& path, const Position& at) const;
-  // Twice, as an error may pass at once; what went wrong, or nothing.
-  std::string attempt(const std::function<void()>& write) const;
+  void name_best() const;
   void write_last(std::int64_t step, const std::function<void()>& write);
   void join();
 
@@ -64,6 +72,7 @@ class RunCheckpoints {
   std::string template_, fingerprint_;  // of the model and the data, where checkpoints are kept
   std::int64_t step_ = 0, written_ = 0, failed_ = 0;
   std::string failure_;
+  std::optional<RankParts> parts_;
 
   // Of the checkpoint that is being written: `writer_` alone looks at these until it is joined.
   std::thread writer_;

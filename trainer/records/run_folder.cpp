@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "trainer/checkpoint_parts.h"
 
 namespace tandem {
 namespace {
@@ -158,6 +159,7 @@ RunFolder::RunFolder(std::filesystem::path path, bool held, std::function<void(c
   if (!kept()) return;
   make_writable_folder(path_);
   if (!held) lock_ = RunLock(path_);
+  remove_unnamed_parts(path_);
 }
 
 void RunFolder::start_anew() const {
@@ -165,6 +167,7 @@ void RunFolder::start_anew() const {
   if (!kept()) return;
   for (const std::filesystem::path& file : {last(), previous(), best()}) std::filesystem::remove(file, error);
   keep_latest(0);
+  remove_unnamed_parts(path_);
   for (std::filesystem::directory_iterator at(path_, error), end; !error && at != end; at.increment(error))
     if (std::error_code ignored; at->path().filename().string().starts_with("events.out.tfevents."))
       std::filesystem::remove(at->path(), ignored);
@@ -216,12 +219,18 @@ bool RunFolder::link_last(const std::filesystem::path& name) const {
   return false;
 }
 
-Checkpoint RunFolder::read_last(std::string& note) const {
+Checkpoint RunFolder::read_last(std::string& note, const Read& read) const {
   try {
-    return read_checkpoint(last());
+    return read(last());
   } catch (const Error& damaged) {
-    if (!std::filesystem::exists(previous())) throw;
-    Checkpoint before = read_checkpoint(previous());
+    if (damaged.code() == ExitCode::communication) throw;
+    Checkpoint before;
+    try {
+      before = read(previous());
+    } catch (const Error& e) {
+      if (e.code() == ExitCode::communication || std::filesystem::exists(previous())) throw;
+      throw damaged;
+    }
     note = concat(damaged.what(), "; going on from the checkpoint before it, ", previous().string());
     return before;
   }

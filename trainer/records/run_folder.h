@@ -1,5 +1,5 @@
 // What a training run leaves in its folder: config.json, plan.txt, metrics.csv and metrics.jsonl (a row an epoch), steps.csv,
-// curves.svg and curves.png, last.checkpoint, the one before (previous.checkpoint) and best.checkpoint.
+// curves.svg and curves.png, last.checkpoint, the one before (previous.checkpoint) and best.checkpoint, and parts of these.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -66,7 +66,8 @@ class RunFolder {
   // Gives the last checkpoint a second name, at once. False where the file system has no such links.
   bool link_last(const std::filesystem::path& name) const;
   // The last checkpoint, or the one before where that cannot be read: then `note` says so. Fails where neither can.
-  Checkpoint read_last(std::string& note) const;
+  using Read = std::function<Checkpoint(const std::filesystem::path&)>;
+  Checkpoint read_last(std::string& note, const Read& read = [](const auto& path) { return read_checkpoint(path); }) const;
 
   void write(const std::string& name, std::string_view contents) const;  // whole or not at all
   void write_end(std::string_view state, const std::string& error = "") const;

@@ -1,0 +1,203 @@
+// Checkpoints that ranks (threads of this process, each with its World) write together: what they hold, who goes on from them, and what
+// becomes of a write that fails on one rank.
+#include "trainer/records/rank_parts.h"
+
+#include <thread>
+
+#include "planner/place/parallel.h"
+#include "tests/ranks/address.h"
+#include "tests/trainer/model_runs.h"
+#include "trainer/checkpoint_parts.h"
+
+namespace tandem::model_tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Cluster {
+  const char* name;
+  int ranks;
+  const char *devices, *parallel;
+};
+void PrintTo(const Cluster& cluster, std::ostream* out) { *out << cluster.name; }
+
+constexpr Cluster alone{"one_process", 1, "cpu", ""};
+constexpr Cluster clusters[] = {{"zero_on_two", 2, "cpu:0-1", "zero=3"},
+                                {"states_on_three", 3, "cpu:0-2", "zero=1"},
+                                {"layers_on_two", 2, "cpu:0-1", "tensor=2"},
+                                {"stages_on_two", 2, "cpu:0-3", "data=2,pipeline=2"},
+                                {"replicas", 2, "cpu:0-1", ""},
+                                alone};
+
+// What rank r does, in a thread each.
+void on_ranks(int ranks, const std::function<void(World*)>& work) {
+  if (ranks == 1) return work(nullptr);
+  const test::RankAddress address;
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        World world({.rank = r, .ranks = ranks, .address = address.text(), .timeout_seconds = 60});
+        work(&world);
+        world.leave();
+      } catch (const Error& e) {
+        ADD_FAILURE() << "rank " << r << ": " << e.what();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+ModelOptions options_on(const Cluster& cluster, World* world = nullptr) {
+  ModelOptions o = options(48, cluster.devices);
+  o.plan.parallel = parse_parallelism(cluster.parallel);
+  o.plan.optimizer = optimizer_defaults("adamw");
+  o.world = world;
+  return o;
+}
+
+// Trains to the end of an epoch of two steps; what rank 0 has then.
+std::vector<NamedTensor> train_to(std::int64_t epochs, const Cluster& cluster, const fs::path& run, bool resume, std::string* warned = nullptr) {
+  std::vector<NamedTensor> parameters;
+  const Splits data = digits("synthetic:digits,train=96,test=8");
+  on_ranks(cluster.ranks, [&](World* world) {
+    Model model = compiled("mlp", options_on(cluster, world));
+    FitOptions fit{.epochs = epochs, .learning_rate = 0.01, .run_dir = run, .resume = resume};
+    if (warned && (!world || world->rank() == 0)) fit.callbacks.on_warning = [&](const std::string& text) { *warned += text; };
+    model.fit(*data.train, fit);
+    model.gather_parameters();
+    if (!world || world->rank() == 0) parameters = model.parameters();
+  });
+  return parameters;
+}
+
+std::size_t parts_in(const fs::path& run) {
+  return fs::exists(run / "parts") ? static_cast<std::size_t>(std::distance(fs::directory_iterator(run / "parts"), {})) : 0;
+}
+
+class PartsOfRanks : public testing::TestWithParam<Cluster> {};
+
+// The same bits in a run's one file, and on every number of ranks and placement that goes on from it.
+TEST_P(PartsOfRanks, AreWhatOneFileIs) {
+  const Cluster& cluster = GetParam();
+  const TemporaryFolder folder;
+  const std::vector<NamedTensor> written = train_to(2, cluster, folder / "run", false);
+  const bool in_parts = names_of_parts(folder / "run/last.checkpoint").size() > 1;
+  EXPECT_EQ(in_parts, std::string(cluster.parallel) != "") << "replicas: rank 0 has all, and writes one file";
+  EXPECT_EQ(parts_in(folder / "run"), in_parts ? 2U * static_cast<std::size_t>(cluster.ranks) : 0U) << "of the last and the one before";
+  const Checkpoint checkpoint = read_checkpoint(folder / "run/last.checkpoint");
+  EXPECT_TRUE(same(checkpoint.weights, written));
+  fs::create_directory(folder / "one");
+  write_checkpoint(folder / "one/last.checkpoint", checkpoint);
+  const std::vector<NamedTensor> wanted = train_to(3, alone, folder / "one", true);
+  for (const Cluster& other : clusters) {
+    SCOPED_TRACE(other.name);
+    const fs::path run = folder / other.name;
+    fs::copy(folder / "run", run, fs::copy_options::recursive);
+    EXPECT_TRUE(same(train_to(2, other, run, true), written));
+    if (other.ranks == 1) EXPECT_TRUE(same(train_to(3, other, run, true), wanted)) << "other states";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Clusters, PartsOfRanks, testing::ValuesIn(clusters), [](const auto& info) { return std::string(info.param.name); });
+
+// A part that is missing, or another's, costs the steps since the checkpoint before, and is told.
+TEST(PartsOfARun, ThatAreNotWholeGiveWayToTheCheckpointBefore) {
+  for (const Cluster& reader : {clusters[0], alone}) {
+    const TemporaryFolder folder;
+    const fs::path run = folder / "run";
+    const std::vector<NamedTensor> first = train_to(1, clusters[0], run, false), wanted = train_to(2, clusters[0], run, true);
+    const fs::path part = run / "parts" / *names_of_parts(run / "last.checkpoint").rbegin();
+    std::string warned;
+    if (reader.ranks > 1) {
+      std::string bytes = read_file(part);
+      bytes[bytes.size() / 2] ^= 1;
+      write_atomically(part, bytes);
+    } else {
+      fs::remove(part);
+    }
+    EXPECT_TRUE(same(train_to(1, reader, run, true, &warned), first));
+    EXPECT_NE(warned.find(part.string()), std::string::npos) << warned;
+    EXPECT_NE(warned.find(reader.ranks > 1 ? "rank 1: " : "cannot be read"), std::string::npos) << warned;
+    EXPECT_NE(warned.find("; going on from the checkpoint before it, "), std::string::npos) << warned;
+    if (reader.ranks > 1) EXPECT_TRUE(same(train_to(2, reader, run, true), wanted));
+  }
+}
+
+TEST(PartsOfARun, GoWithTheCheckpointsThatNameThem) {
+  const TemporaryFolder folder;
+  const fs::path run = folder / "run";
+  train_to(5, clusters[0], run, false);
+  EXPECT_LE(parts_in(run), 6U) << "of the last, the one before and the best";
+  train_to(7, alone, run, true);
+  fs::remove(run / "best.checkpoint");
+  train_to(8, alone, run, true);
+  EXPECT_FALSE(fs::exists(run / "parts")) << "one process has replaced all of them";
+}
+
+// Of a plan alone.
+struct Writer {
+  Session session;
+  RankParts parts;
+  Writer(const std::string& model, World& world, const fs::path& folder)
+      : session(Model::load(template_path(model)).source().make_plan(options_on(clusters[0], nullptr), backends), backends, &world),
+        parts(session, world, folder) {}
+};
+
+TEST(PartsOfARun, TakeNoMoreMessagesForALargerModel) {
+  const TemporaryFolder folder;
+  std::vector<std::uint64_t> taken;
+  for (const char* model : {"mlp", "lenet"}) {
+    fs::create_directory(folder / model);
+    on_ranks(2, [&](World* world) {
+      Writer writer(model, *world, folder / model);
+      const std::uint64_t before = world->messages();
+      EXPECT_EQ(writer.parts.write(1, [&](const Json& parts) { write_index(folder / model / "c", Json::Object{}, parts); }), "");
+      if (world->rank() == 0) taken.push_back(world->messages() - before);
+    });
+    EXPECT_EQ(names_of_parts(folder / model / "c").size(), 2U);
+  }
+  ASSERT_EQ(taken.size(), 2U);
+  EXPECT_EQ(taken[0], taken[1]);
+  EXPECT_LT(taken[0], 10U);
+}
+
+// What one rank cannot write all are told, and nothing is left of it; the checkpoint before stays.
+TEST(PartsOfARun, ThatOneRankCannotWriteAreNoCheckpoint) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "run");
+  fs::create_directories(folder / "broken");
+  folder.write("broken/parts", "no folder");
+  on_ranks(2, [&](World* world) {
+    Writer writer("mlp", *world, folder / "run");
+    const auto commit = [&](std::int64_t step) {
+      return [&, step](const Json& parts) { write_index(folder / "run/last.checkpoint", Json::Object{{"step", step}}, parts); };
+    };
+    EXPECT_EQ(writer.parts.write(1, commit(1)), "");
+    const RankParts other(writer.session, *world, world->rank() == 1 ? folder / "broken" : folder / "run");
+    const std::string failure = other.write(2, commit(2));
+    EXPECT_NE(failure.find("rank 1: cannot open the folder of '"), std::string::npos) << failure;
+    const std::string first = writer.parts.write(3, [](const Json&) { throw std::runtime_error("the disk is full"); });
+    EXPECT_EQ(first, "the disk is full");
+    if (world->rank() == 1) return;
+    EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), 1);
+    EXPECT_EQ(parts_in(folder / "run"), 2U);
+  });
+}
+
+TEST(SharedFolder, IsOneThatAllRanksSeeByWhateverName) {
+  const TemporaryFolder folder;
+  for (const char* name : {"run", "elsewhere"}) fs::create_directory(folder / name);
+  fs::create_directory_symlink(folder / "run", folder / "link");
+  for (const bool kept : {true, false})
+    on_ranks(2, [&](World* world) {
+      std::string why;
+      const bool first = world->rank() == 0;
+      const fs::path seen = shared_folder(*world, !first ? folder / "link" : kept ? folder / "run" : fs::path(), why);
+      EXPECT_EQ(seen, kept ? folder / "run" : fs::path());
+      EXPECT_EQ(why, "");
+    });
+  EXPECT_TRUE(fs::is_empty(folder / "run")) << "the token stays";
+}
+
+}  // namespace
+}  // namespace tandem::model_tests

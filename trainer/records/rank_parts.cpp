@@ -1,0 +1,167 @@
+#include "trainer/records/rank_parts.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <random>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "runtime/owned_parts.h"
+#include "trainer/checkpoint_parts.h"
+#include "trainer/share.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char failed = '!';  // begins what a rank says that has failed
+
+// A file that says that a folder is this one. A killed process's goes with the other half-written ones, as its name is one of theirs.
+class Token {
+ public:
+  explicit Token(const fs::path& folder) {
+    std::random_device draw;
+    name_ = concat(".shared.tandem-", ::getpid(), '-', draw(), draw());
+    path_ = folder / name_;
+    if (FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)).get() < 0) name_.clear();
+  }
+  ~Token() {
+    std::error_code ignored;
+    if (!name_.empty()) fs::remove(path_, ignored);
+  }
+  const std::string& name() const { return name_; }  // empty: it could not be made
+
+ private:
+  std::string name_;
+  fs::path path_;
+};
+
+bool can_write_to(const fs::path& folder, int rank) {
+  try {
+    const AtomicFile probe(folder / concat("rank-", rank));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::vector<PlacedValue> placed(const Plan& plan, const std::vector<OwnedPart>& owned) {
+  std::vector<PlacedValue> values;
+  for (const OwnedPart& o : owned)
+    values.push_back({.folder = o.parameter->role == ValueRole::plain ? "weights" : "optimizer",
+                      .name = o.parameter->name,
+                      .type = o.parameter->type,
+                      .runs = runs_of(o.parameter->type.shape, o.part.ranges),
+                      .part = static_cast<std::size_t>(o.rank)});
+  return values;
+}
+
+}  // namespace
+
+std::string tried_twice(const std::function<void()>& work) {
+  std::string failure;
+  for (int time = 0; time < 2; ++time) {
+    try {
+      work();
+      return "";
+    } catch (const std::exception& e) {  // of whatever kind: a thread has nobody to pass it to
+      failure = e.what();
+    }
+  }
+  return failure;
+}
+
+fs::path shared_folder(World& world, const fs::path& own, std::string& why) {
+  const bool first = world.rank() == 0;
+  std::error_code error;
+  const Token token(first ? own : fs::path());
+  const bool kept = first && !own.empty() && !token.name().empty();
+  const fs::path told = world.broadcast(kept ? fs::absolute(own, error).string() : ""), name = world.broadcast(token.name());
+  fs::path seen;
+  for (const fs::path& folder : {told, own})
+    if (seen.empty() && !told.empty() && !folder.empty() && fs::exists(folder / name, error) && can_write_to(folder, world.rank()))
+      seen = folder;
+  const std::vector<std::string> all = gather_texts(world, seen.string());
+  std::string blind;
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].empty()) blind += concat(blind.empty() ? "" : ", ", r);
+  if (blind.empty()) return seen;
+  if (!told.empty())
+    why = concat("rank ", blind, " cannot write to the run's folder ", told.string(),
+                 ", or sees another of that name: for each checkpoint all values go to rank 0, which writes one file");
+  return {};
+}
+
+std::string RankParts::write(std::int64_t step, const std::function<void(const Json& parts)>& commit) const {
+  const int ranks = world_.ranks(), rank = world_.rank();
+  std::uint32_t drawn = first() ? std::random_device()() : 0;
+  const std::string told = world_.broadcast(std::to_string(drawn));
+  std::from_chars(told.data(), told.data() + told.size(), drawn);
+  std::vector<CheckpointPart> parts;
+  std::vector<PlacedValue> values;
+  std::uint32_t sum = 0;
+  const std::string own_failure = tried_twice([&] {
+    const World::Busy busy(&world_);
+    const std::vector<OwnedPart> owned = owned_parts(session_.plan(), ranks);
+    values = placed(session_.plan(), owned);
+    parts.clear();
+    PartHeader own;
+    for (int r = 0; r < ranks; ++r) {
+      PartHeader header = lay_out(values, static_cast<std::size_t>(r));
+      parts.push_back({.name = name_of_part(step, drawn, r, ranks), .bytes = header.file_bytes});
+      if (r == rank) own = std::move(header);
+    }
+    sum = write_part(folder_of_parts(folder_ / "index") / parts[static_cast<std::size_t>(rank)].name, own, values,
+                     static_cast<std::size_t>(rank), [&](std::size_t i) { return session_.part(*owned[i].parameter, owned[i].part); });
+  });
+  const std::vector<std::string> said = gather_texts(world_, own_failure.empty() ? std::to_string(sum) : failed + own_failure);
+  std::string failure;
+  for (std::size_t r = 0; r < said.size() && failure.empty(); ++r) {
+    if (said[r].starts_with(failed)) failure = concat("rank ", r, ": ", said[r].substr(1));
+    else std::from_chars(said[r].data(), said[r].data() + said[r].size(), parts[r].crc32c);
+  }
+  return by_first([&] {
+    if (!failure.empty()) throw std::runtime_error(failure);
+    commit(json_of_parts(parts, values));
+  });
+}
+
+// No rank writes a part while rank 0 removes some: the others wait for its word.
+std::string RankParts::by_first(const std::function<void()>& work) const {
+  if (!first()) return world_.broadcast("");
+  std::string failure;
+  {
+    const World::Busy busy(&world_);
+    failure = tried_twice(work);
+    remove_unnamed_parts(folder_);
+  }
+  return world_.broadcast(failure);
+}
+
+Checkpoint RankParts::read(const fs::path& name) const {
+  Checkpoint checkpoint;
+  std::string said;
+  try {
+    const World::Busy busy(&world_);
+    const auto ranks = static_cast<std::size_t>(world_.ranks()), rank = static_cast<std::size_t>(world_.rank());
+    checkpoint = read_checkpoint(folder_ / name, [&](std::size_t file) { return file % ranks == rank; });
+    said = checkpoint.checksum;
+  } catch (const Error& e) {
+    said = concat(failed, static_cast<int>(e.code()), ' ', e.what());
+  }
+  const std::vector<std::string> all = gather_texts(world_, said);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].starts_with(failed)) continue;
+    int code = 0;
+    const char* const end = std::from_chars(all[r].data() + 1, all[r].data() + all[r].size(), code).ptr;
+    fail(static_cast<ExitCode>(code), r == 0 ? "" : concat("rank ", r, ": "), end + 1);
+  }
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0]) fail(ExitCode::io, (folder_ / name).string(), ": rank ", r, " sees another file of that name than rank 0");
+  return checkpoint;
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// Checkpoints of ranks that see one folder: each writes the values, and parts of values, that are its own to write (owned_parts) into a file
+// of its own, all at once. Rank 0 writes the index when all are on the disk: until then there is no new checkpoint. Reading, each rank takes
+// what its devices need. No value goes from rank to rank.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "ranks/world.h"
+#include "runtime/session.h"
+#include "trainer/checkpoint.h"
+
+namespace tandem {
+
+// Twice, as an error may pass at once; what went wrong, or nothing.
+std::string tried_twice(const std::function<void()>& work);
+
+// Where this rank sees rank 0's folder and can write to it; all ranks call it. Empty on all where one does not: then `why` says which.
+// `own`: where this rank would keep the run; of rank 0 empty where it is not kept.
+std::filesystem::path shared_folder(World& world, const std::filesystem::path& own, std::string& why);
+
+class RankParts {
+ public:
+  // `folder`: from shared_folder(). All of these outlive the object; all ranks call each function. All fail (communication) as the World does.
+  RankParts(const Session& session, World& world, std::filesystem::path folder)
+      : session_(session), world_(world), folder_(std::move(folder)) {}
+
+  // A checkpoint after `step`. Rank 0 calls `commit`, perhaps twice, with what an index says of the parts; it writes that. What went wrong on
+  // some rank, or nothing: on all ranks the same. Parts that no index in the folder names are removed.
+  std::string write(std::int64_t step, const std::function<void(const Json& parts)>& commit) const;
+  // Rank 0 does something else, in the same way.
+  std::string by_first(const std::function<void()>& work) const;
+  // The checkpoint of that name in the folder. Each rank reads for their checksums as many of its files as the others. Fails on all ranks
+  // where one fails (read_checkpoint), naming it.
+  Checkpoint read(const std::filesystem::path& name) const;
+
+ private:
+  bool first() const { return world_.rank() == 0; }
+  const Session& session_;
+  World& world_;
+  std::filesystem::path folder_;
+};
+
+}  // namespace tandem
