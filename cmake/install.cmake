@@ -1,11 +1,11 @@
 # The installed package: the program, libtandem.so with the C++ API, its headers, a CMake package and a pkg-config file, so that
 # find_package(tandem) and target_link_libraries(app tandem::tandem) are all an application needs. Every file belongs to a component,
-# which is a Debian package (cmake/packages.cmake): program, library, development, cuda, mpi-openmpi, mpi-mpich.
+# which is a Debian package (cmake/packages.cmake): program, library, runtime, development, cuda, mpi-openmpi, mpi-mpich.
 include(CMakePackageConfigHelpers)
 
 # All objects of the component libraries, also those that are compiled several times for several instruction sets.
 set(objects)
-foreach(part base graph data ranks kernels importer onnx_proto plan plan_proto planner runtime cpu trainer options api)
+foreach(part base graph data ranks kernels importer onnx_proto plan plan_proto planner runtime cpu trainer options api cli)
   get_target_property(sources tandem_${part} SOURCES)
   list(FILTER sources INCLUDE REGEX "^\\$<TARGET_OBJECTS:")
   list(APPEND objects $<TARGET_OBJECTS:tandem_${part}> ${sources})
@@ -14,7 +14,7 @@ add_library(tandem_shared SHARED ${objects})
 add_library(tandem::tandem ALIAS tandem_shared)
 set_target_properties(tandem_shared PROPERTIES
   OUTPUT_NAME tandem EXPORT_NAME tandem LINKER_LANGUAGE CXX
-  VERSION ${PROJECT_VERSION} SOVERSION ${TANDEM_SOVERSION}
+  SOVERSION ${TANDEM_SOVERSION}  # the file's name, too: cpack counts a link to it as a second file
   LINK_DEPENDS ${PROJECT_BINARY_DIR}/exports.map)
 target_compile_features(tandem_shared INTERFACE cxx_std_20)
 # Applications see all headers below tandem/, in the build tree as in the installed one: here each is copied with the includes of
@@ -30,9 +30,9 @@ endforeach()
 target_include_directories(tandem_shared INTERFACE $<BUILD_INTERFACE:${headers}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(tandem_shared PRIVATE
   protobuf::libprotobuf fmt::fmt ZLIB::ZLIB ${TANDEM_FORMAT_LIBRARIES} ${DNNL_LIBRARY} ${SODIUM_LIBRARY} OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
-# Other libraries and the application see what the public headers declare, and what the Python module uses besides.
+# Other libraries and the application see what the public headers declare, and what the Python module and the program use besides.
 include(cmake/exports.cmake)
-tandem_exports(${PROJECT_BINARY_DIR}/exports.map ${TANDEM_PUBLIC_HEADERS} ${TANDEM_PYTHON_HEADERS})
+tandem_exports(${PROJECT_BINARY_DIR}/exports.map ${TANDEM_PUBLIC_HEADERS} ${TANDEM_PRIVATE_HEADERS})
 target_link_options(tandem_shared PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/exports.map)
 if(NOT TANDEM_SANITIZE)  # sanitizers' functions come from the program
   target_link_options(tandem_shared PRIVATE -Wl,--no-undefined)
@@ -53,7 +53,8 @@ function(tandem_component name)
   endif()
 endfunction()
 tandem_component(program tandem)
-tandem_component(library tandem_shared tandem_runtime_shared tandem_described)
+tandem_component(library tandem_shared tandem_described)
+tandem_component(runtime tandem_runtime_shared)
 tandem_component(cuda tandem_cuda)
 tandem_component(mpi-openmpi tandem_mpi_openmpi)
 tandem_component(mpi-mpich tandem_mpi_mpich)
@@ -69,8 +70,8 @@ foreach(component ${components})
   endforeach()
 endforeach()
 install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-install(TARGETS tandem_shared tandem_runtime_shared EXPORT tandem
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(TARGETS tandem_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(TARGETS tandem_runtime_shared EXPORT tandem LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 foreach(component ${components})  # the modules, which are opened at run time
   list(REMOVE_ITEM targets_${component} tandem tandem_shared tandem_runtime_shared)
   if(targets_${component})

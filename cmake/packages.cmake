@@ -12,6 +12,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})  # libtandem.so, which the program names itself
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)  # for packages that are built against it
 set(CPACK_COMPONENTS_ALL ${components} development)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package-copyright.cmake)
@@ -45,7 +46,10 @@ set(library libtandem${TANDEM_SOVERSION})
 set(same "${library} (= ${version})")
 tandem_package(program tandem science "trains ONNX models on several devices: the program" DEPENDS "${same}")
 tandem_package(library ${library} libs "trains ONNX models on several devices: the library")
-tandem_package(development libtandem-dev libdevel "trains ONNX models on several devices: headers of the C++ library" DEPENDS "${same}")
+set(runtime libtandem-runtime${PROJECT_VERSION_MAJOR})
+tandem_package(runtime ${runtime} libs "trains ONNX models on several devices: the library that only runs plans")
+tandem_package(development libtandem-dev libdevel "trains ONNX models on several devices: headers of the libraries"
+  DEPENDS "${same}, ${runtime} (= ${version})")
 string(REGEX REPLACE "-.*" "" cuda_major "${TANDEM_CUDA_VERSION}")
 tandem_package(cuda tandem-cuda science "trains ONNX models on several devices: module for NVIDIA GPUs" DEPENDS "${same}"
   RECOMMENDS "libcublas-${TANDEM_CUDA_VERSION}, libcudnn9-cuda-${cuda_major}, libnccl2")

@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 add_library(tandem_runtime_shared SHARED tandem/runtime/runtime.cpp)
 set_target_properties(tandem_runtime_shared PROPERTIES
-  OUTPUT_NAME tandem_runtime EXPORT_NAME runtime VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  OUTPUT_NAME tandem_runtime EXPORT_NAME runtime SOVERSION ${PROJECT_VERSION_MAJOR}
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/runtime.map)
 add_library(tandem::runtime ALIAS tandem_runtime_shared)
 target_link_libraries(tandem_runtime_shared PRIVATE tandem_runtime tandem_cpu)
