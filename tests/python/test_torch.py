@@ -1,5 +1,7 @@
 """From PyTorch and back: modules that are exported, trained on two devices, and written back hold what PyTorch's own loop makes of them."""
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -230,3 +232,34 @@ def test_tensors_and_loaders(lenet, digits, quick):
     assert compiled(lenet, quick, shuffle=False).fit(loader, batch_size=16).history["loss"] == wanted.history["loss"]
     scores = torch.from_dlpack(model.predict(x))
     assert scores.shape == (64, 10)
+
+
+@pytest.mark.parametrize("order", ["torch, tandem_onnx", "tandem_onnx, torch"])
+def test_either_is_imported_first(order, tmp_path):
+    """In one process both have their own OpenMP threads, protobuf and oneDNN: each trains the same module, by turns."""
+    script = tmp_path / "both.py"
+    script.write_text(f"import {order}\n" + """
+import numpy as np
+from torch import nn
+torch.manual_seed(1)
+torch.set_num_threads(2)
+module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
+x, y = torch.randn(24, 3, 8, 8), torch.randint(5, (24,))
+def loop():
+    optimizer = torch.optim.SGD(module.parameters(), 0.05)
+    losses = []
+    for i in range(0, 24, 8):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(x[i:i + 8]), y[i:i + 8])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.mean(losses)
+model = tandem_onnx.Model(module, x[:4])
+model.compile(loss="cross_entropy", optimizer=tandem_onnx.SGD(0.05), devices="cpu:0-1", autotune=False, winograd=False)
+got = [model.fit(x, y, epochs=1, batch_size=8, shuffle=False).history["loss"][0], loop(),
+       model.fit(x, y, epochs=1, batch_size=8, shuffle=False).history["loss"][0], loop()]
+np.testing.assert_allclose(got[::2], got[1::2], rtol=1e-4)
+""")
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
