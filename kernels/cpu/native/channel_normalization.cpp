@@ -1,6 +1,6 @@
-// BatchNormalization while it trains (docs/internal-operators.md) where channels lie side by side: in blocks of 16, or last. A block
-// that the second cache holds is normalized by the core that summed it; larger ones, and channels that are last, are cut into chunks of
-// rows. Each chunk is summed for itself, and chunks in their order, so that bits do not depend on threads.
+// BatchNormalization while it trains (docs/internal-operators.md) where channels lie side by side: in blocks of 16, or last. A group of
+// channels that the second cache holds is normalized by the core that summed it, where there are groups for all. Else threads share the
+// chunks of rows of several groups. Each chunk is summed for itself, and chunks in their order: bits do not depend on threads.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -14,7 +14,8 @@ namespace {
 using vector::ChannelRows;
 
 constexpr std::int64_t lanes = 16;
-constexpr std::int64_t chunk_elements = 32768, most_chunks = 16;  // where channels are last; else a chunk is a sample
+constexpr std::int64_t chunk_elements = 32768;                 // of blocks a chunk is a sample, or a part of one
+constexpr std::int64_t most_chunks = 64, fewest_rows = 64, most_channels = 512;  // where channels are last
 constexpr std::int64_t cached_bytes = 1 << 20, streamed_bytes = 8 << 20;
 
 // As x lies, else as is preferred.
@@ -65,31 +66,47 @@ struct Problem {
   std::int64_t rows() const { return samples * plane; }
   bool streams() const { return rows() * channels * static_cast<std::int64_t>(size) > streamed_bytes; }
   double count() const { return static_cast<double>(std::max<std::int64_t>(1, rows())); }
-  std::int64_t groups() const { return blocks ? (channels + lanes - 1) / lanes : 1; }
-  Group group(std::int64_t i) const { return blocks ? Group{i * lanes, std::min(lanes, channels - i * lanes)} : Group{0, channels}; }
-  std::int64_t width() const { return blocks ? lanes : (channels + lanes - 1) / lanes * lanes; }  // of a group, in whole vectors
+  std::int64_t width() const { return blocks ? lanes : std::min(most_channels, (channels + lanes - 1) / lanes * lanes); }  // of a group
+  std::int64_t groups() const { return (channels + width() - 1) / width(); }
+  Group group(std::int64_t i) const { return {i * width(), std::min(width(), channels - i * width())}; }
+  std::int64_t chunks_of_sample() const { return (plane * lanes + chunk_elements - 1) / chunk_elements; }
   std::int64_t chunks() const {
-    return blocks
-               ? samples
-               : std::clamp<std::int64_t>(rows() * channels / chunk_elements, 1, std::min(most_chunks, std::max<std::int64_t>(1, rows())));
+    if (blocks) return samples * chunks_of_sample();
+    return std::clamp<std::int64_t>(std::min(rows() * width() / chunk_elements, rows() / fewest_rows), 1, most_chunks);
   }
-  Range chunk(std::int64_t i) const { return blocks ? Range{i * plane, (i + 1) * plane} : part_of(rows(), i, chunks()); }
+  Range chunk(std::int64_t i) const {
+    if (!blocks) return part_of(rows(), i, chunks());
+    const std::int64_t first = i / chunks_of_sample() * plane;
+    const Range r = part_of(plane, i % chunks_of_sample(), chunks_of_sample());
+    return {first + r.begin, first + r.end};
+  }
+  std::int64_t bytes_of_group(int tensors) const { return rows() * width() * tensors * static_cast<std::int64_t>(size); }
+  // Whether a thread has groups of its own; else so many groups are taken at a time: those whose chunks the second caches hold, or give
+  // every thread two.
+  bool alone(int tensors) const {
+    return threads == 1 || (blocks && bytes_of_group(tensors) <= cached_bytes && groups() >= threads);
+  }
+  std::int64_t at_a_time(int tensors) const {
+    return std::clamp<std::int64_t>(std::max((2 * threads + chunks() - 1) / std::max<std::int64_t>(1, chunks()),
+                                             threads * cached_bytes / std::max<std::int64_t>(1, bytes_of_group(tensors))),
+                                    1, std::max<std::int64_t>(1, groups()));
+  }
   std::int64_t offset(const Group& g, std::int64_t row) const {  // in elements
     return blocks ? (row / plane * ((channels + lanes - 1) / lanes) + g.first / lanes) * plane * lanes + row % plane * lanes
                   : row * channels + g.first;
   }
-  ChannelRows at(const Range& chunk) const {
-    return {chunk.end - chunk.begin, blocks ? lanes : channels, static_cast<int>(blocks ? lanes : channels)};
+  ChannelRows at(const Group& g, const Range& chunk) const {
+    return {chunk.end - chunk.begin, blocks ? lanes : channels, static_cast<int>(blocks ? lanes : g.channels)};
   }
 };
 
-// What a chunk sums of each channel.
+// What a chunk sums of each channel, or all chunks of a group.
 struct Sums {
   double *a, *b;
 };
 // The factors of a group's channels: `factor` and `inverse` from mean and variance as they are stored, the same forward and backward.
 struct Factors {
-  double *inverse, *a, *b;
+  double* inverse;
   float *mean, *factor, *bias, *shift, *tilt, *partial;
 
   void set(const Problem& p, const Group& g, const float* scale, const float* shifts, const float* means, const float* variances) const {
@@ -104,58 +121,80 @@ struct Factors {
   }
 };
 
-// The workspace: each thread's factors; the sums of a group's chunks, of one group or of one for each thread.
+// The workspace: each thread's factors; the sums of chunks, and of all, of the groups that are at work at once.
 class Workspace {
  public:
-  explicit Workspace(const Problem& p) : width_(p.width()), chunks_(p.chunks()), threads_(p.threads), groups_(p.blocks ? p.threads : 1) {}
-  std::int64_t bytes() const { return groups_ * chunks_ * 2 * doubles() + threads_ * factors(); }
+  Workspace(const Problem& p, int tensors)
+      : width_(p.width()), sums_(p.chunks() + 1), threads_(p.threads), groups_(p.alone(tensors) ? p.threads : p.at_a_time(tensors)) {}
+  std::int64_t bytes() const { return groups_ * sums_ * 2 * doubles() + threads_ * factors(); }
   Factors factors_of(std::byte* memory, int part) const {
-    std::byte* const at = memory + groups_ * chunks_ * 2 * doubles() + part * factors();
-    double* const d = reinterpret_cast<double*>(at);
-    float* const f = reinterpret_cast<float*>(at + 3 * doubles());
-    return {d, d + width_, d + 2 * width_, f, f + width_, f + 2 * width_, f + 3 * width_, f + 4 * width_, f + 5 * width_};
+    std::byte* const at = memory + groups_ * sums_ * 2 * doubles() + part * factors();
+    float* const f = reinterpret_cast<float*>(at + doubles());
+    return {reinterpret_cast<double*>(at), f, f + width_, f + 2 * width_, f + 3 * width_, f + 4 * width_, f + 5 * width_};
   }
   Sums sums_of(std::byte* memory, std::int64_t group, std::int64_t chunk) const {
-    double* const a = reinterpret_cast<double*>(memory) + (group * chunks_ + chunk) * 2 * width_;
+    double* const a = reinterpret_cast<double*>(memory) + (group * sums_ + chunk) * 2 * width_;
     return {a, a + width_};
   }
+  Sums whole(std::byte* memory, std::int64_t group) const { return sums_of(memory, group, sums_ - 1); }
 
  private:
   std::int64_t doubles() const { return width_ * static_cast<std::int64_t>(sizeof(double)); }
-  std::int64_t factors() const { return 3 * doubles() + 7 * width_ * static_cast<std::int64_t>(sizeof(float)); }
-  std::int64_t width_, chunks_, threads_, groups_;
+  std::int64_t factors() const { return doubles() + 7 * width_ * static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t width_, sums_, threads_, groups_;
 };
 
-// For every group of `pass`: sum of each chunk, then total of all (which stores what the group has once, where it is asked to) and apply to
-// each chunk, those that were read last first.
+// For every group of `pass`: sum of each chunk, then total of all by channel, then finish (which stores what the group has once, where it
+// is asked to) and apply to each chunk, those that were read last first.
 template <class Pass>
 void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
-  const Workspace workspace(p);
+  const Workspace workspace(p, Pass::tensors);
   const std::int64_t groups = p.groups(), chunks = p.chunks();
-  const bool alone =
-      p.threads == 1 ||
-      (p.blocks && (chunks < p.threads ||
-                    (p.rows() * lanes * Pass::tensors * static_cast<std::int64_t>(p.size) <= cached_bytes && groups >= p.threads)));
   const auto sum = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine) {
     const Group g = p.group(i);
     const Factors f = workspace.factors_of(memory, part);
     pass.begin(g, f);
     for (std::int64_t k = mine.begin; k < mine.end; ++k) pass.sum(g, p.chunk(k), f, workspace.sums_of(memory, slot, k));
   };
-  const auto apply = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine, bool stores) {
+  const auto total = [&](std::int64_t slot, const Range& channels) {
+    pass.total([&](std::int64_t k) { return workspace.sums_of(memory, slot, k); }, channels, workspace.whole(memory, slot));
+  };
+  const auto apply = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine) {
     const Group g = p.group(i);
     const Factors f = workspace.factors_of(memory, part);
-    pass.total(g, f, [&](std::int64_t k) { return workspace.sums_of(memory, slot, k); }, stores);
+    pass.finish(g, f, workspace.whole(memory, slot), mine.begin == 0);
     for (std::int64_t k = mine.end; k-- > mine.begin;) pass.apply(g, p.chunk(k), f);
   };
-  if (alone)
+  if (p.alone(Pass::tensors))
     return share(p.threads, groups, [&](int part, std::int64_t i) {
-      sum(part, i, p.blocks ? part : 0, {0, chunks});
-      apply(part, i, p.blocks ? part : 0, {0, chunks}, true);
+      sum(part, i, part, {0, chunks});
+      total(part, {0, p.group(i).channels});
+      apply(part, i, part, {0, chunks});
     });
-  for (std::int64_t i = 0; i < groups; ++i) {
-    parallel(p.threads, [&](int part) { sum(part, i, 0, part_of(chunks, part, p.threads)); });
-    parallel(p.threads, [&](int part) { apply(part, i, 0, part_of(chunks, part, p.threads), part == 0); });
+  const std::int64_t most = p.at_a_time(Pass::tensors), rounds = (groups + most - 1) / most;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const Range some = part_of(groups, round, rounds);
+    const std::int64_t vectors = p.width() / lanes;
+    // work(part, group, its slot, chunks)
+    const auto by_chunks = [&](const auto& work) {
+      parallel(p.threads, [&](int part) {
+        const Range mine = part_of((some.end - some.begin) * chunks, part, p.threads);
+        for (std::int64_t k = mine.begin; k < mine.end;) {
+          const std::int64_t slot = k / chunks, first = k % chunks, last = std::min(chunks, first + mine.end - k);
+          work(part, some.begin + slot, slot, Range{first, last});
+          k += last - first;
+        }
+      });
+    };
+    by_chunks(sum);
+    parallel(p.threads, [&](int part) {
+      const Range mine = part_of((some.end - some.begin) * vectors, part, p.threads);
+      for (std::int64_t v = mine.begin; v < mine.end; ++v) {
+        const std::int64_t first = v % vectors * lanes;
+        total(v / vectors, {first, std::min(first + lanes, p.group(some.begin + v / vectors).channels)});
+      }
+    });
+    by_chunks(apply);
   }
 }
 
@@ -193,30 +232,32 @@ struct Forward {
 
   void begin(const Group&, const Factors&) const {}
   void sum(const Group& g, const Range& rows, const Factors& f, const Sums& sums) const {
-    loops.moments(element(m.inputs[0], p, p.offset(g, rows.begin)), p.at(rows), f.partial, sums.a, sums.b);
+    loops.moments(element(m.inputs[0], p, p.offset(g, rows.begin)), p.at(g, rows), f.partial, sums.a, sums.b);
   }
+  // Means, and sums of the squares of distances from them.
   template <class SumsOf>
-  void total(const Group& g, const Factors& f, const SumsOf& sums_of, bool stores) const {
-    float *const mean = f.shift, *const variance = f.tilt;
-    double *const average = f.a, *const squares = f.b;
-    std::fill_n(average, g.channels, 0.0);
-    std::fill_n(squares, g.channels, 0.0);
+  void total(const SumsOf& sums_of, const Range& channels, const Sums& whole) const {
+    double *const average = whole.a, *const squares = whole.b;
+    for (std::int64_t c = channels.begin; c < channels.end; ++c) average[c] = squares[c] = 0;
     double before = 0;
     for (std::int64_t k = 0; k < p.chunks(); ++k) {
       const Range rows = p.chunk(k);
       if (rows.begin == rows.end) continue;
       const double here = static_cast<double>(rows.end - rows.begin), share = here / (before + here), both = share * before;
       const Sums sums = sums_of(k);
-      for (std::int64_t c = 0; c < g.channels; ++c) {
+      for (std::int64_t c = channels.begin; c < channels.end; ++c) {
         const double apart = sums.a[c] - average[c];
         average[c] += apart * share;
         squares[c] += sums.b[c] + apart * apart * both;
       }
       before += here;
     }
+  }
+  void finish(const Group& g, const Factors& f, const Sums& whole, bool stores) const {
+    float *const mean = f.shift, *const variance = f.tilt;
     for (std::int64_t c = 0; c < g.channels; ++c) {
-      mean[c] = static_cast<float>(average[c]);
-      variance[c] = static_cast<float>(squares[c] / p.count());
+      mean[c] = static_cast<float>(whole.a[c]);
+      variance[c] = static_cast<float>(whole.b[c] / p.count());
     }
     f.set(p, g, m.in<float>(1) + g.first, m.in<float>(2) + g.first, mean, variance);
     if (!stores) return;
@@ -225,7 +266,7 @@ struct Forward {
   }
   void apply(const Group& g, const Range& rows, const Factors& f) const {
     const std::int64_t at = p.offset(g, rows.begin);
-    loops.apply({element(m.inputs[0], p, at), element(given(m.inputs, 3), p, at), element(m.outputs[0], p, at), p.at(rows), f.mean,
+    loops.apply({element(m.inputs[0], p, at), element(given(m.inputs, 3), p, at), element(m.outputs[0], p, at), p.at(g, rows), f.mean,
                  f.factor, f.bias, p.low, p.high, p.streams()});
   }
 };
@@ -245,7 +286,7 @@ struct Backward {
             element(given(m.inputs, 7), p, at),
             element(m.outputs[0], p, at),
             element(given(m.outputs, 3), p, at),
-            p.at(rows),
+            p.at(g, rows),
             f.mean,
             f.factor,
             f.bias,
@@ -262,17 +303,18 @@ struct Backward {
     loops.sums(gradient(g, rows, f), f.partial, sums.a, sums.b);
   }
   template <class SumsOf>
-  void total(const Group& g, const Factors& f, const SumsOf& sums_of, bool stores) const {
-    double *const plain = f.a, *const along = f.b;
-    std::fill_n(plain, g.channels, 0.0);
-    std::fill_n(along, g.channels, 0.0);
+  void total(const SumsOf& sums_of, const Range& channels, const Sums& whole) const {
+    for (std::int64_t c = channels.begin; c < channels.end; ++c) whole.a[c] = whole.b[c] = 0;
     for (std::int64_t k = 0; k < p.chunks(); ++k) {
       const Sums sums = sums_of(k);
-      for (std::int64_t c = 0; c < g.channels; ++c) {
-        plain[c] += sums.a[c];
-        along[c] += sums.b[c];
+      for (std::int64_t c = channels.begin; c < channels.end; ++c) {
+        whole.a[c] += sums.a[c];
+        whole.b[c] += sums.b[c];
       }
     }
+  }
+  void finish(const Group& g, const Factors& f, const Sums& whole, bool stores) const {
+    const double *const plain = whole.a, *const along = whole.b;
     for (std::int64_t c = 0; c < g.channels; ++c) {
       f.shift[c] = static_cast<float>(plain[c] / p.count());
       f.tilt[c] = static_cast<float>(along[c] * f.inverse[c] * f.inverse[c] / p.count());
@@ -292,7 +334,7 @@ Descriptions describe_channel_normalization(const KernelRequest& request) {
   if (!d || operand_at(request.inputs, 4).present() || !request.outputs[2].present()) return {};
   d->outputs[3] = {DType::uint8, Shape{0}, Layout::opaque("native.channels")};
   const Problem p(request, layout);
-  d->workspace = Workspace(p).bytes();
+  d->workspace = Workspace(p, Forward::tensors).bytes();
   d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) {
     for_each_group(p, Forward{p, loops, m}, m.workspace);
   });
@@ -305,7 +347,7 @@ Descriptions describe_channel_normalization_backward(const KernelRequest& reques
   std::optional<KernelDescription> d = described(request, "native.batch_normalization_backward.channels", {0, 1, 7, 8}, {0, 3}, layout);
   if (!d) return {};
   const Problem p(request, layout);
-  d->workspace = Workspace(p).bytes();
+  d->workspace = Workspace(p, Backward::tensors).bytes();
   d->in_place = {{0, 1}};
   d->make = make_kernel([p, &loops = loops_of(request.inputs[0].dtype)](const Memory& m) {
     for_each_group(p, Backward{p, loops, m}, m.workspace);

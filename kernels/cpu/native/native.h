@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cpu/describe.h"
+#include "kernels/cpu/native/team.h"
 
 namespace tandem::native {
 
@@ -63,6 +64,7 @@ void parallel(int parts, const Part& part) {
     part(0);
     return;
   }
+  if (stand_in) return stand_in->run(parts, std::cref(part));
 #if defined(__SANITIZE_THREAD__)  // it cannot see how OpenMP's threads wait for each other
   std::vector<std::thread> threads;
   for (int k = 0; k < parts; ++k) threads.emplace_back([&part, k] { part(k); });
@@ -87,12 +89,24 @@ void share(int parts, std::int64_t tasks, const Task& task) {
   const int ranges = std::min(parts, most);
   std::array<std::atomic<std::int64_t>, most> next;
   for (int r = 0; r < ranges; ++r) next[static_cast<std::size_t>(r)] = part_of(tasks, r, ranges).begin;
+  const int turns = stand_in ? 1 : ranges;  // one after another, the first part would do everything
   parallel(parts, [&](int part) {
-    for (int k = 0; k < ranges; ++k) {
+    for (int k = 0; k < turns; ++k) {
       const int r = (part + k) % ranges;
       const std::int64_t end = part_of(tasks, r, ranges).end;
       for (std::int64_t i; (i = next[static_cast<std::size_t>(r)].fetch_add(1, std::memory_order_relaxed)) < end;) task(part, i);
     }
+  });
+}
+
+// Calls each(row, numbers) for rows of n numbers, which threads share, of each number in the order of the rows: what threads have summed
+// of their own is added so.
+template <class Each>
+void in_order(std::int64_t rows, std::int64_t n, int threads, const Each& each) {
+  constexpr std::int64_t grain = 2048;
+  const int parts = threads_for(rows * n, threads, grain);
+  parallel(parts, [&](int part) {
+    for (std::int64_t row = 0; row < rows; ++row) each(row, part_of(n, part, parts));
   });
 }
 

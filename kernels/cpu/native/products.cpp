@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t most_depth = 1024;      // numbers of a sum at a time: panels of both sides fit the second cache
 constexpr std::int64_t chunk_bytes = 1 << 20;  // of packed b: half of a large second cache
 constexpr std::int64_t line_numbers = 160;     // of a's lines that lie side by side, read together
+constexpr std::int64_t slice_columns = 16;     // the fewest of a panel that a thread takes
 constexpr std::int64_t few_rows = 256;         // of a: the other side's packing is much of the work, and they fit the second cache
 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
@@ -41,7 +42,6 @@ struct MatrixProduct::Cut {
   // Of float32 numbers in rows a tile is read where it lies.
   bool direct = !p.a.narrow && p.a.step == 1 && !p.sums;
   bool widened = p.a.narrow && p.a.step == 1 && !p.sums;               // 16-bit ones stay rows
-  bool by_rows = panels < p.threads || (down >= 2 * p.threads && p.rows > few_rows);
   // Rows of tile t: whole tiles where they are packed, else as even as can be.
   Range rows_of(std::int64_t t) const {
     return direct || widened ? part_of(p.rows, t, down) : Range{t * height, std::min(p.rows, (t + 1) * height)};
@@ -54,6 +54,12 @@ struct MatrixProduct::Cut {
   // of tiles, where b has few panels
   std::int64_t groups =
       std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels)), 1, std::max<std::int64_t>(1, down));
+  // of a panel, where these are too few still
+  std::int64_t slices =
+      std::clamp<std::int64_t>(parts_of(p.threads, std::max<std::int64_t>(1, panels* groups)), 1, parts_of(width, slice_columns));
+  std::int64_t slice = parts_of(parts_of(width, slices), slice_columns) * slice_columns;
+  bool by_rows = (panels < p.threads && down >= std::min<std::int64_t>(p.threads, panels * groups * slices)) ||
+                 (down >= 2 * p.threads && p.rows > few_rows);
   std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
   bool gathers = p.narrow_c && depths > 1;                             // sums that do not fit c's type until they are whole
 
@@ -90,18 +96,18 @@ struct MatrixProduct::Run {
     cut.loops.pack({at(a, p.a, top, k), p.a.narrow, p.a.line, p.a.step, end - top, deep, cut.height, to, cut.panel_a / float_bytes,
                     summed ? totals + top : nullptr});
   }
-  // Panels `first` to `end`, numbers [from, to) of their sums.
-  void pack_b(std::int64_t first, std::int64_t end, std::int64_t from, std::int64_t to, float* at_first) const {
-    const std::int64_t left = first * cut.width;
-    cut.loops.pack({at(b, p.b, left, k + from), p.b.narrow, p.b.line, p.b.step, std::min(end * cut.width, p.columns) - left, to - from,
-                    cut.width, at_first + from * cut.width, cut.panel_b / float_bytes});
+  Range columns_of(std::int64_t first, std::int64_t end) const { return {first * cut.width, std::min(end * cut.width, p.columns)}; }
+  // Columns of b, panel after panel, numbers [from, to) of their sums.
+  void pack_b(const Range& columns, std::int64_t from, std::int64_t to, float* at_first) const {
+    cut.loops.pack({at(b, p.b, columns.begin, k + from), p.b.narrow, p.b.line, p.b.step, columns.end - columns.begin, to - from, cut.width,
+                    at_first + from * cut.width, cut.panel_b / float_bytes});
   }
-  // Tile t, which lies at `packed` (or where it is), and a panel of b.
+  // Tile t, which lies at `packed` (or where it is), and columns of one panel of b.
   // `turn`: how many panels have passed this tile; rows of the tile below are fetched, two at each turn.
-  void tile(std::int64_t t, std::int64_t panel, const float* packed, const float* pb, std::int64_t turn) const {
+  void tile(std::int64_t t, const Range& columns, const float* packed, const float* pb, std::int64_t turn) const {
     const Range covered = cut.rows_of(t);
     const std::int64_t top = covered.begin, end = covered.end;
-    const std::int64_t rows = end - top, left = panel * cut.width;
+    const std::int64_t rows = end - top, left = columns.begin;
     const bool last = k + deep == p.inner, narrow = p.narrow_c && !whole;
     const std::int64_t c_row = whole ? p.columns : p.c_row, element = top * c_row + left;
     void* const to = whole
@@ -116,7 +122,7 @@ struct MatrixProduct::Run {
                       pb,
                       to,
                       rows,
-                      std::min(cut.width, p.columns - left),
+                      columns.end - left,
                       deep,
                       a_row,
                       1,
@@ -139,10 +145,10 @@ struct MatrixProduct::Run {
           const Range mine = part_of(deep, part, parts);
           constexpr std::int64_t together = 8;  // panels; more lines of them would not stay in the first cache until they are whole
           for (std::int64_t i = 0; i < count; i += together)
-            pack_b(first + i, first + std::min(count, i + together), mine.begin, mine.end, panel(i));
+            pack_b(columns_of(first + i, first + std::min(count, i + together)), mine.begin, mine.end, panel(i));
         } else {
           const Range mine = part_of(count, part, parts);
-          if (mine.begin < mine.end) pack_b(first + mine.begin, first + mine.end, 0, deep, panel(mine.begin));
+          if (mine.begin < mine.end) pack_b(columns_of(first + mine.begin, first + mine.end), 0, deep, panel(mine.begin));
         }
       });
       share(parts, cut.takes, [&](int part, std::int64_t take) {
@@ -150,12 +156,13 @@ struct MatrixProduct::Run {
         float* const pa = floats(cut.a + (cut.direct ? 0 : part * cut.tiles * cut.panel_a));
         if (!cut.direct) pack_a(cut.rows_of(tiles.begin).begin, cut.rows_of(tiles.end - 1).end, pa, totals && first == 0);
         for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
-          for (std::int64_t n = 0; n < count; ++n) tile(t, first + n, pa + (t - tiles.begin) * cut.panel_a / float_bytes, panel(n), n);
+          for (std::int64_t n = 0; n < count; ++n)
+            tile(t, columns_of(first + n, first + n + 1), pa + (t - tiles.begin) * cut.panel_a / float_bytes, panel(n), n);
       });
     }
   }
 
-  // The threads pack a together, then each goes over panels of b of its own.
+  // The threads pack a together, then each goes over panels of b of its own, or slices of them.
   void by_columns(int parts) const {
     const auto packed = [&](std::int64_t t) { return floats(cut.a + (cut.direct ? 0 : t * cut.panel_a)); };
     if (!cut.direct)
@@ -163,12 +170,16 @@ struct MatrixProduct::Run {
         const Range mine = part_of(cut.down, part, parts);
         for (std::int64_t t = mine.begin; t < mine.end; ++t) pack_a(cut.rows_of(t).begin, cut.rows_of(t).end, packed(t), totals != nullptr);
       });
-    share(parts, cut.panels * cut.groups, [&](int part, std::int64_t i) {
-      const std::int64_t panel = i / cut.groups;
+    share(parts, cut.panels * cut.slices * cut.groups, [&](int part, std::int64_t i) {
+      const std::int64_t panel = i / cut.groups / cut.slices;
+      Range columns = columns_of(panel, panel + 1);
+      columns.begin += i / cut.groups % cut.slices * cut.slice;
+      columns.end = std::min(columns.end, columns.begin + cut.slice);
+      if (columns.begin >= columns.end) return;
       float* const pb = floats(cut.b + part * cut.panel_b);
-      pack_b(panel, panel + 1, 0, deep, pb);
+      pack_b(columns, 0, deep, pb);
       const Range group = part_of(cut.down, i % cut.groups, cut.groups);
-      for (std::int64_t t = group.begin; t < group.end; ++t) tile(t, panel, packed(t), pb, panel);
+      for (std::int64_t t = group.begin; t < group.end; ++t) tile(t, columns, packed(t), pb, panel);
     });
   }
 };

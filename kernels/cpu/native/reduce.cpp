@@ -188,7 +188,9 @@ void run_work(const Work& w, const Loops<T>& loops, const T* x, T* y, std::int64
     std::fill_n(mine, outputs, neutral<T>(loops.reduction));
     for (std::int64_t unit = 0; unit < w.units; ++unit) reduce_unit(w, loops, x, mine, unit, part_of(w.rows, k, sharing.parts));
   });
-  for (int k = 0; k < sharing.parts; ++k) loops.reduce_into(y, partials + k * outputs, outputs);
+  in_order(sharing.parts, outputs, threads, [&](std::int64_t k, const Range& r) {
+    loops.reduce_into(y + r.begin, partials + k * outputs + r.begin, r.end - r.begin);
+  });
 }
 
 // y's layout where the request leaves it open: x's, if that only blocks axes that stay.
@@ -231,10 +233,13 @@ Descriptions describe(const Row& row, const KernelRequest& request) {
     const Loops<T> loops(reduction);
     const PaddingZero padding(y);
     return make_kernel([=](const Memory& m) {
-      std::fill_n(m.out<T>(0), outputs, neutral<T>(reduction));
-      for (const Work& w : works) run_work(w, loops, m.in<T>(0), m.out<T>(0), outputs, reinterpret_cast<T*>(m.workspace), threads);
+      T* const y = m.out<T>(0);
+      in_order(1, outputs, threads, [&](std::int64_t, const Range& r) { std::fill(y + r.begin, y + r.end, neutral<T>(reduction)); });
+      for (const Work& w : works) run_work(w, loops, m.in<T>(0), y, outputs, reinterpret_cast<T*>(m.workspace), threads);
       if (mean)
-        for (std::int64_t i = 0; i < outputs; ++i) m.out<T>(0)[i] = static_cast<T>(m.out<T>(0)[i] / static_cast<T>(count));
+        in_order(1, outputs, threads, [&](std::int64_t, const Range& r) {
+          for (std::int64_t i = r.begin; i < r.end; ++i) y[i] = static_cast<T>(y[i] / static_cast<T>(count));
+        });
       if (padding.needed()) padding.run(m.outputs[0]);
     })();
   };

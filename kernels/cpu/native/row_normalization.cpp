@@ -107,13 +107,16 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request) {
               for (std::int64_t i = 0; i < both; ++i) whole[i] += block[i];
           }
         });
-        const auto finish = [&](S* to, std::int64_t from) {
-          std::copy_n(partial + from, all.n, to);
-          for (int k = 1; k < all.parts; ++k)
-            for (std::int64_t i = 0; i < all.n; ++i) to[i] += partial[2 * k * both + from + i];
-        };
-        if (wants_scale) finish(m.out<S>(1), 0);
-        if (wants_bias) finish(m.out<S>(2), all.n);
+        if (!sums) return;
+        in_order(all.parts, both, all.parts, [&](std::int64_t k, const Range& r) {
+          for (std::int64_t i = k == 0 ? r.end : r.begin; i < r.end; ++i) partial[i] += partial[2 * k * both + i];
+          if (k + 1 < all.parts) return;
+          for (const auto& [to, first] : {std::pair{wants_scale ? m.out<S>(1) : nullptr, std::int64_t{0}},
+                                          std::pair{wants_bias ? m.out<S>(2) : nullptr, all.n}}) {
+            const std::int64_t begin = std::clamp(r.begin, first, first + all.n), end = std::clamp(r.end, first, first + all.n);
+            if (to) std::copy(partial + begin, partial + end, to + begin - first);
+          }
+        });
       })();
     };
   });

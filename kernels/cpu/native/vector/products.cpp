@@ -276,6 +276,11 @@ void pack_rows(const Panels& p, const T* from) {
       const int64_t room = p.width - i < lanes ? p.width - i : lanes, left = p.lines - top - i;
       for (int64_t k = 0; k < p.inner; k += lanes) {
         const int64_t deep = p.inner - k < lanes ? p.inner - k : lanes;
+        float* const to = panel + k * p.width + i;
+        if (left <= 0) {  // nothing of this square is there
+          for (int64_t r = 0; r < deep; ++r) Some{static_cast<int>(room)}.store(to + r * p.width, Lanes{});
+          continue;
+        }
         const T* const corner = from + (top + i) * p.line + k;
         for (int64_t r = 0; r < lanes; ++r) __builtin_prefetch(corner + r * p.line + squares_ahead * lanes);
         Lanes columns[lanes];
@@ -289,7 +294,6 @@ void pack_rows(const Panels& p, const T* from) {
                                                       : Some{static_cast<int>(deep)}.load(corner + r * p.line));
           turn(square, lanes, columns);
         }
-        float* const to = panel + k * p.width + i;
 #pragma GCC unroll 16
         for (int r = 0; r < lanes; ++r)
           if (r < deep)
