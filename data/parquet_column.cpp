@@ -1,27 +1,18 @@
 #include "data/parquet_column.h"
 
-#include <zlib.h>
-#ifdef TANDEM_SNAPPY
-#include <snappy.h>
-#endif
-#ifdef TANDEM_ZSTD
-#include <zstd.h>
-#endif
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
-#include "data/lz4.h"
 #include "data/npy.h"
+#include "data/parquet_page.h"
 #include "data/thrift.h"
 
 namespace tandem {
 namespace {
 
-enum Codec { uncompressed, snappy_codec, gzip_codec, zstd_codec = 6, lz4_codec };
 enum Encoding {
   plain = 0,
   plain_dictionary = 2,
@@ -33,7 +24,6 @@ enum Encoding {
   byte_stream_split = 9
 };
 enum PageKind { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
-constexpr std::string_view codec_names[] = {"none", "snappy", "gzip", "LZO", "Brotli", "Hadoop's LZ4", "zstd", "LZ4"};
 
 int bits_for(int highest) { return std::bit_width(static_cast<unsigned>(highest)); }
 
@@ -92,47 +82,7 @@ class Column {
   }
 
   std::string_view unpack(std::string_view body, std::uint64_t size) {
-    if (codec_ == uncompressed) {
-      if (body.size() != size) bad("a page's size contradicts itself");
-      return body;
-    }
-    budget_.hold(size, where_);
-    std::string& to = out_.pages.emplace_back(size, '\0');
-    if (codec_ == gzip_codec) {
-      z_stream z{};
-      if (inflateInit2(&z, 32 + MAX_WBITS) != Z_OK) bad("zlib cannot start");
-      z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(body.data()));
-      z.avail_in = static_cast<uInt>(body.size());
-      z.next_out = reinterpret_cast<Bytef*>(to.data());
-      z.avail_out = static_cast<uInt>(to.size());
-      const int state = inflate(&z, Z_FINISH);
-      inflateEnd(&z);
-      if (state != Z_STREAM_END || z.avail_out != 0) bad("a page is damaged (gzip)");
-      return to;
-    }
-#ifdef TANDEM_SNAPPY
-    if (codec_ == snappy_codec) {
-      std::size_t length = 0;
-      if (!snappy::GetUncompressedLength(body.data(), body.size(), &length) || length != size ||
-          !snappy::RawUncompress(body.data(), body.size(), to.data()))
-        bad("a page is damaged (snappy)");
-      return to;
-    }
-#endif
-#ifdef TANDEM_ZSTD
-    if (codec_ == zstd_codec) {
-      if (ZSTD_decompress(to.data(), to.size(), body.data(), body.size()) != size) bad("a page is damaged (zstd)");
-      return to;
-    }
-#endif
-    if (codec_ == lz4_codec) {
-      if (!unpack_lz4(body, to)) bad("a page is damaged (LZ4)");
-      return to;
-    }
-    const bool known = codec_ >= 0 && codec_ < static_cast<int>(std::size(codec_names));
-    bad(concat("compressed by ", known ? codec_names[codec_] : "an unknown codec",
-               codec_ == snappy_codec || codec_ == zstd_codec ? ", which this build is without" : "",
-               ": write it with snappy, gzip, zstd, lz4 or none"));
+    return unpack_page(body, size, codec_, out_.pages, budget_, where_);
   }
 
   // Bits packed from the lowest on.

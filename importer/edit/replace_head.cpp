@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/suggest.h"
 #include "importer/edit/message_values.h"
+#include "importer/edit/set_classes.h"
 #include "importer/edit/write_out_call.h"
 #include "importer/message/class_axis.h"
 #include "importer/message/limits.h"
@@ -54,16 +55,21 @@ class Head {
                        wanted_ == 1 ? " class, " : " classes, ", classes_, " before; '", weight_, "'",
                        bias_.empty() ? "" : concat(" and '", bias_, "'"), " start anew (", option("replace_head"), " names another node)"),
         .names = {weight_}};
-    resize(values_.take(weight_), axis_);
+    resize(graph_, values_.take(weight_), axis_, wanted_);
     if (!bias_.empty()) {
       head.names.push_back(bias_);
-      resize(values_.take(bias_), classes_ > 1 ? axis_of_bias(*values_.dims(bias_)) : static_cast<int>(values_.dims(bias_)->size()) - 1);
+      const int axis = classes_ > 1 ? axis_of_bias(*values_.dims(bias_)) : static_cast<int>(values_.dims(bias_)->size()) - 1;
+      resize(graph_, values_.take(bias_), axis, wanted_);
     }
-    if (!matrix_.empty()) set_shape(matrix_, matrix_axis_, head.line);
-    if (!bias_shape_.empty()) set_shape(bias_shape_, 0, head.line);
-    for (const auto& [reshape, shape] : shapes_) set_shape(reshape, 1, head.line);
+    const auto set = [&](const std::string& reshape, int first) {
+      onnx::NodeProto& node = *graph_.mutable_node(values_.maker(reshape));
+      head.line += concat("; '", set_shape(values_, node, first, {classes_, wanted_}), "' says so, too");
+    };
+    if (!matrix_.empty()) set(matrix_, matrix_axis_);
+    if (!bias_shape_.empty()) set(bias_shape_, 0);
+    for (const auto& [reshape, shape] : shapes_) set(reshape, 1);
     if (!written_out_.empty()) head.line += concat("; written out on the way to it: ", written_out_);
-    for (const std::string& value : behind_) declare(value);
+    for (const std::string& value : behind_) declare(graph_, value, {classes_, wanted_}, place_.rank > 2);
     values_.drop_replaced();
     return head;
   }
@@ -294,27 +300,6 @@ class Head {
     }
   }
 
-  // The shape that a Reshape reads: a constant of its own, with the new number in the place of the first old one from `first` on.
-  void set_shape(const std::string& reshape, int first, std::string& line) {
-    onnx::NodeProto& node = *graph_.mutable_node(values_.maker(reshape));
-    const std::string name = node.input(1);
-    line += concat("; '", name, "' says so, too");
-    Dims shape = *values_.integers_of(node)(1, "shape");
-    *std::find(shape.begin() + first, shape.end(), classes_) = wanted_;
-    onnx::TensorProto fresh;
-    fresh.set_name(name + "@head");
-    fresh.set_data_type(onnx::TensorProto::INT64);
-    fresh.add_dims(static_cast<std::int64_t>(shape.size()));
-    for (const std::int64_t d : shape) fresh.add_int64_data(d);
-    if (values_.is_initializer(name) && values_.readers(name).size() == 1) {
-      fresh.set_name(name);
-      values_.initializer(name) = std::move(fresh);
-    } else {
-      values_.add(std::move(fresh));
-      node.set_input(1, name + "@head");
-    }
-  }
-
   struct Open {
     std::string value, chain;
     ClassAxis place;
@@ -361,36 +346,6 @@ class Head {
     const auto& inputs = graph_.node(maker).input();
     return graph_.node(maker).op_type() != "Shape" &&
            std::any_of(inputs.begin(), inputs.end(), [&](const std::string& in) { return from_input(in, seen); });
-  }
-
-  void resize(onnx::TensorProto& tensor, int axis) {
-    onnx::TensorProto fresh;
-    fresh.set_name(tensor.name());
-    fresh.set_data_type(tensor.data_type());
-    fresh.set_doc_string(tensor.doc_string());
-    *fresh.mutable_metadata_props() = tensor.metadata_props();
-    *fresh.mutable_dims() = tensor.dims();
-    fresh.set_dims(axis, wanted_);
-    tensor = fresh;
-    for (auto* list : {graph_.mutable_value_info(), graph_.mutable_input()})  // until IR version 4 an initializer is an input, too
-      for (auto& info : *list)
-        if (info.name() == tensor.name() && info.type().tensor_type().shape().dim_size() > axis)
-          info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis)->set_dim_value(wanted_);
-  }
-
-  // The dimension that is the old number; of several the one that the head's own result has them in.
-  void declare(const std::string& value) {
-    for (auto* list : {graph_.mutable_value_info(), graph_.mutable_output()})
-      for (auto& info : *list) {
-        if (info.name() != value || !info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) continue;
-        auto& shape = *info.mutable_type()->mutable_tensor_type()->mutable_shape();
-        std::vector<int> places;
-        for (int i = 0; i < shape.dim_size(); ++i)
-          if (shape.dim(i).dim_value() == classes_) places.push_back(i);
-        if (places.empty()) continue;
-        const bool second = place_.rank > 2 && std::find(places.begin(), places.end(), 1) != places.end();
-        shape.mutable_dim(second ? 1 : places.back())->set_dim_value(wanted_);
-      }
   }
 
   onnx::ModelProto& model_;
