@@ -142,6 +142,25 @@ class PlanAssembler {
       }
   }
 
+  // Optimizer states, which come in the order of updates, in the order of what they belong to: however many devices there are.
+  void order_states() {
+    std::map<std::string, std::size_t> places;
+    std::vector<std::size_t> slots;
+    std::vector<PlanParameter> states;
+    for (std::size_t p = 0; p < plan_.parameters.size(); ++p) {
+      PlanParameter& parameter = plan_.parameters[p];
+      if (parameter.role == ValueRole::plain) places.emplace(parameter.name, p);
+      if (parameter.role != ValueRole::optimizer_state) continue;
+      slots.push_back(p);
+      states.push_back(std::move(parameter));
+    }
+    std::ranges::stable_sort(states, {}, [&](const PlanParameter& state) {
+      const auto place = places.find(state.of);
+      return place == places.end() ? plan_.parameters.size() : place->second;
+    });
+    for (std::size_t i = 0; i < slots.size(); ++i) plan_.parameters[slots[i]] = std::move(states[i]);
+  }
+
   // On every device its parameters lie one behind the other, in the order of the plan's.
   void place_parameters() {
     std::map<ParameterKey, std::size_t> index;
@@ -149,6 +168,8 @@ class PlanAssembler {
       for (const LoweredParameter& p : c->first->program->parameters)
         if (index.emplace(p.key(), plan_.parameters.size()).second)
           plan_.parameters.push_back({p.name, p.type, p.source, c->first->program->buffers[p.buffer].arena, {}, p.trainable, p.role, p.of});
+    order_states();
+    for (std::size_t p = 0; p < plan_.parameters.size(); ++p) index[plan_.parameters[p].key()] = p;
     for (ProgramId id{0}; id.index < std::ssize(classes_); ++id.index) {
       const Replica& replica = *classes_[at(id.index)].first;
       std::vector<std::pair<const LoweredParameter*, const Buffer*>> own(plan_.parameters.size());

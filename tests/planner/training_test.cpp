@@ -1,4 +1,6 @@
 // Whole plans of small models, trained by the CPU backend.
+#include "planner/place/parallel.h"
+#include "planner/update/optimizer.h"
 #include "tests/planner/small_models.h"
 
 namespace tandem {
@@ -108,6 +110,24 @@ TEST(Training, EveryOptimizerLearns) {
   for (const Row& row : std::vector<Row>{{"sgd", 0.05}, {"rmsprop", 0.002}, {"adam", 0.005}, {"adamw", 0.005}}) {
     const Trained run = train(mlp, 16, {1, 1}, 60, row.name, row.rate);
     EXPECT_LT(run.losses.back(), 0.7F * run.losses.front()) << row.name;
+  }
+}
+
+// However many devices there are, and whatever each of them keeps.
+TEST(Training, OptimizerStatesStandInTheOrderOfTheirParameters) {
+  for (const auto& [devices, parallel] : {std::pair{1, ""}, {2, "data=2"}, {2, "zero=3"}, {2, "pipeline=2"}, {4, "data=2,tensor=2"}}) {
+    CompileOptions o = options_for(8, std::vector<double>(static_cast<std::size_t>(devices), 1));
+    o.parallel = parse_parallelism(parallel);
+    o.optimizer = optimizer_defaults("adam");
+    const Backend* backends[] = {&cpu_backend()};
+    const Plan plan = compile(deep, o, backends);
+    std::vector<std::string> wanted, found;
+    for (const PlanParameter& p : plan.parameters) {
+      if (p.role == ValueRole::plain)
+        for (const char* state : {"adam_m/", "adam_v/"}) wanted.push_back(state + p.name);
+      if (p.role == ValueRole::optimizer_state) found.push_back(p.name);
+    }
+    EXPECT_EQ(found, wanted) << parallel;
   }
 }
 
