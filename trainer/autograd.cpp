@@ -66,8 +66,8 @@ struct Autograd::State {
       std::vector<std::string> names;
       for (const HostInput& input : plan.inputs)
         if (input.role == role) names.push_back(name_of(input));
-      fail(ExitCode::data, role == ValueRole::gradient ? "no gradient is taken of an output '" : "the model has no input '", value.name, "'",
-           suggestion(value.name, names));
+      const char* const what = role == ValueRole::gradient ? "no gradient is taken of an output '" : "the model has no input '";
+      fail(ExitCode::data, what, value.name, "'", suggestion(value.name, names));
     }
   }
 
@@ -137,8 +137,10 @@ Autograd::Autograd(const ModelTemplate& source, const AutogradOptions& asked, Ba
   s.plan = tandem::compile(graphs, plan, s.backends);
   for (const Value& v : graph.values)
     if (v.kind == ValueKind::parameter && v.role == ValueRole::plain && v.data) s.first.push_back({v.name, *v.data});
-  const auto planned = [&](const NamedTensor& t) { return std::ranges::find(s.plan.parameters, t.name, &PlanParameter::name) != s.plan.parameters.end(); };
-  std::erase_if(s.first, [&](const NamedTensor& t) { return !planned(t); });
+  std::erase_if(s.first, [&](const NamedTensor& t) {
+    const auto planned = [&](const PlanParameter& p) { return p.role == ValueRole::plain && p.name == t.name; };
+    return std::ranges::none_of(s.plan.parameters, planned);
+  });
   for (const Node& node : graph.nodes)
     if (node.op->name == "BatchNormalization" && !is_frozen(graph, node, o))
       for (const std::size_t i : {std::size_t{3}, std::size_t{4}})

@@ -22,7 +22,8 @@ Graph take_gradients(Graph graph) {
 
 }  // namespace
 
-// Each output of floats gets an input of its type and of the role gradient, whose `of` is the output's name. Before any pass gives it another.
+// Each output of floats gets an input of its type and of the role gradient, whose `of` is the output's name: before any pass gives it
+// another.
 Pass take_gradients() {
   return {.name = "take_gradients",
           .run = [](Graph g, PassContext&) { return take_gradients(std::move(g)); },
