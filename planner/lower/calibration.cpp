@@ -31,7 +31,7 @@ Operand plain(Shape shape) {
   Layout layout = Layout::row_major(shape.rank());
   return {DType::float32, std::move(shape), std::move(layout)};
 }
-Operand open(Shape shape) { return {DType::float32, std::move(shape), {}}; }
+Operand open_form(Shape shape) { return {DType::float32, std::move(shape), {}}; }
 
 std::vector<CalibrationKernel> make_kernels() {
   using enum KernelKind;
@@ -46,12 +46,12 @@ std::vector<CalibrationKernel> make_kernels() {
   const auto multiplied = [](std::int64_t n, std::int64_t from, std::int64_t to) {
     return 2.0 * static_cast<double>(n) * static_cast<double>(from) * static_cast<double>(to);
   };
-  const Operand image = open({8, 64, 56, 56}), filter = open({64, 64, 3, 3}), wide = open({8, 256, 28, 28}), channel = plain({64}),
-                points = open({64, 256, 1, 1}), narrow = open({8, 64, 28, 28}), opaque{DType::uint8, Shape{0}, {}};
+  const Operand image = open_form({8, 64, 56, 56}), filter = open_form({64, 64, 3, 3}), wide = open_form({8, 256, 28, 28}), channel = plain({64}),
+                points = open_form({64, 256, 1, 1}), narrow = open_form({8, 64, 28, 28}), opaque{DType::uint8, Shape{0}, {}};
   const double flops = multiplied(8 * 56 * 56, 64 * 9, 64);
   return {
-      {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open({128, 128})}, {open({32, 128})}, multiplied(32, 128, 128), false},
-      {"product, large", product, "InnerProduct", {}, {plain({256, 1024}), open({1024, 1024})}, {open({256, 1024})},
+      {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open_form({128, 128})}, {open_form({32, 128})}, multiplied(32, 128, 128), false},
+      {"product, large", product, "InnerProduct", {}, {plain({256, 1024}), open_form({1024, 1024})}, {open_form({256, 1024})},
        multiplied(256, 1024, 1024), false},
       {"convolution", convolution, "Conv", window(3), {image, filter}, {image}, flops, false},
       {"convolution, data", convolution_backward, "ConvolutionBackwardData", with(window(3), "input_shape", {8, 64, 56, 56}),
@@ -64,7 +64,7 @@ std::vector<CalibrationKernel> make_kernels() {
        {plain({16, 64, 56, 56}), channel, channel}, {plain({16, 64, 56, 56}), channel, channel, opaque}, 0, false},
       {"copy, small", copy, "Transpose", {{"perm", Ints{1, 0}}}, {plain({64, 512})}, {plain({512, 64})}, 0, false},
       {"copy, large", copy, "Transpose", {{"perm", Ints{1, 0}}}, {plain({4096, 2048})}, {plain({2048, 4096})}, 0, false},
-      {"product, check", product, "InnerProduct", {}, {plain({64, 4096}), open({1000, 4096})}, {open({64, 1000})},
+      {"product, check", product, "InnerProduct", {}, {plain({64, 4096}), open_form({1000, 4096})}, {open_form({64, 1000})},
        multiplied(64, 4096, 1000), true},
       {"convolution, check", convolution, "Conv", window(1), {wide, points}, {narrow}, multiplied(8 * 28 * 28, 256, 64), true},
       {"weights, check", convolution_backward, "ConvolutionBackwardWeights", with(window(1), "weight_shape", {64, 256, 1, 1}),
