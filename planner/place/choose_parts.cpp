@@ -39,37 +39,44 @@ class Chooser {
     return graph_[v].name;
   }
 
-  bool is_matrix(const Node& node, std::size_t i) const {
+  // The weight that a node has there: a parameter, perhaps cast to another type, or what is known. Absent: none.
+  ValueId weight_of(const Node& node, std::size_t i) const {
     const ValueId v = node.inputs[i];
-    if (!v.present() || graph_[v].type.shape.rank() < 2) return false;
-    return is_of_template(graph_[v]) ? of_parameters_ : is_known_weight(graph_, node, i);
+    if (!v.present() || graph_[v].type.shape.rank() < 2 || node.op->name == "Cast") return {};
+    ValueId parameter = v;
+    while (const Node* const cast = made_by(graph_, parameter, "Cast")) parameter = cast->inputs[0];
+    if (is_of_template(graph_[parameter])) return of_parameters_ ? parameter : ValueId{};
+    return is_known_weight(graph_, node, i) ? v : ValueId{};
   }
 
   // A weight of which the node needs all, as a recurrence does at each step.
   void note_refusal(const Node& node) {
     for (std::size_t i = 0; i < node.inputs.size() && node.op->in_place.empty(); ++i) {
-      if (!is_matrix(node, i)) continue;
-      const Shape& shape = graph_[node.inputs[i]].type.shape;
+      const ValueId weight = weight_of(node, i);
+      if (!weight.present()) continue;
+      const Shape& shape = graph_[weight].type.shape;
       const auto longer = std::ranges::find_if(shape.dims, [](std::int64_t dim) { return dim > 1; });
       if (longer == shape.dims.end() || *longer == shape.elements()) continue;
       std::vector<Part> operands(node.inputs.size());
       operands[i] = Part::split(static_cast<int>(longer - shape.dims.begin()));
       const std::string reason = place_node(graph_, node, operands, mesh_).reason;
-      if (!reason.empty()) refused_.try_emplace(node.inputs[i], concat(node.op->name, " '", node.name, "': ", reason));
+      if (!reason.empty()) refused_.try_emplace(weight, concat(node.op->name, " '", node.name, "': ", reason));
     }
   }
 
   // A weight that splits the node's result where it is split itself: a parameter by its rows, as it is held; what is known by any axis.
   std::optional<Seed> seed_of(const Node& node) const {
     for (std::size_t i = 0; i < node.inputs.size() && node.op->in_place.empty(); ++i) {
-      const int axes = !is_matrix(node, i) ? 0 : is_of_template(graph_[node.inputs[i]]) ? 1 : graph_[node.inputs[i]].type.shape.rank();
+      const ValueId weight = weight_of(node, i);
+      const int axes = !weight.present() ? 0 : is_of_template(graph_[weight]) ? 1 : graph_[weight].type.shape.rank();
       for (int axis = 0; axis < axes; ++axis)
-        if (const Seed seed{node.inputs[i], Part::split(axis)}; begins(node, i, seed.second)) return seed;
+        if (const Seed seed{weight, Part::split(axis)}; begins(node, i, seed)) return seed;
     }
     return std::nullopt;
   }
-  bool begins(const Node& node, std::size_t i, const Part& by_results) const {
-    const Value& v = graph_[node.inputs[i]];
+  bool begins(const Node& node, std::size_t i, const Seed& seed) const {
+    const auto& [weight, by_results] = seed;
+    const Value& v = graph_[weight];
     if (v.type.shape[by_results.axis] == 1 || !are_of_template(v, by_results, mesh_)) return false;
     std::vector<Part> operands(node.inputs.size());
     operands[i] = by_results;

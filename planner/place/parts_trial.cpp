@@ -105,7 +105,7 @@ PartsTrial::Outcome PartsTrial::take(const Node& node) {
     if (!node.inputs[i].present()) continue;
     if (operands[i] != placed.inputs[i])
       if (const Outcome outcome = move(node, i, operands, placed); outcome != Outcome::placed) return outcome;
-    if (placed.inputs[i] == Part{}) read_whole_.insert(node.inputs[i].index);
+    if (placed.inputs[i] == Part{} && !parameter_of(node.outputs[0], {})) read_whole_.insert(node.inputs[i].index);
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i)
     if (const ValueId out = node.outputs[i]; out.present() && !chosen_.contains(out)) parts_[at(out.index)] = placed.outputs[i];
@@ -128,12 +128,15 @@ PartsTrial::Outcome PartsTrial::move(const Node& node, std::size_t i, const std:
       return refuse(node, unequal(graph_[node.outputs[0]].type.shape, *heads, mesh_), have);
     return refuse(node, placed.reason.empty() ? "its operands are split in different ways" : placed.reason, have);
   }
-  if (is_of_template(v)) {
-    if (!more_) return refuse(node, concat("'", v.name, "' is whole"), have);
-    if (!can_be_held(v, want, mesh_))
-      return refuse(node, concat("'", v.name, "': ", unequal(v.type.shape, want, mesh_)), have);
-    if (read_whole_.contains(node.inputs[i].index)) return refuse(node, concat("'", v.name, "' is read as a whole elsewhere"), have);
-    chosen_[node.inputs[i]] = want;
+  if (const auto of = parameter_of(node.inputs[i], want)) {
+    const auto& [id, held] = *of;
+    const Value& parameter = graph_[id];
+    if (!more_) return refuse(node, concat("'", parameter.name, "' is whole"), have);
+    if (!can_be_held(parameter, held, mesh_))
+      return refuse(node, concat("'", parameter.name, "': ", unequal(parameter.type.shape, held, mesh_)), have);
+    if (read_whole_.contains(node.inputs[i].index) || read_whole_.contains(id.index))
+      return refuse(node, concat("'", parameter.name, "' is read as a whole elsewhere"), have);
+    if (!chosen_.emplace(id, held).second) return refuse(node, "its operands are split in different ways", have);
     return Outcome::again;
   }
   if (is_known_weight(graph_, node, i) && !read_whole_.contains(node.inputs[i].index) && can_be_held(v, want, mesh_)) {
@@ -145,6 +148,21 @@ PartsTrial::Outcome PartsTrial::move(const Node& node, std::size_t i, const std:
   if (v.kind == ValueKind::activation && is_float(v.type.dtype) && made_by_weights(node.inputs[i]))
     return refuse(node, concat("'", v.name, "' is whole"), have, placed.inputs);
   return Outcome::placed;
+}
+
+std::optional<std::pair<ValueId, Part>> PartsTrial::parameter_of(ValueId v, Part wanted) const {
+  while (v.present() && graph_[v].producer.present()) {
+    const Node& node = graph_[graph_[v].producer];
+    if (node.op->name != "Cast" && node.op->name != "Transpose" && node.op->name != "Reshape") return std::nullopt;
+    if (wanted.is_split()) {
+      const std::optional<Part> needed = operand_for(graph_, node, 0, wanted, mesh_);
+      if (!needed || !needed->is_split()) return std::nullopt;
+      wanted = *needed;
+    }
+    v = node.inputs[0];
+  }
+  if (!v.present() || !is_of_template(graph_[v])) return std::nullopt;
+  return std::pair(v, std::move(wanted));
 }
 
 bool PartsTrial::can_be_made(ValueId v, Part wanted, std::map<ValueId, Part>& known) const {

@@ -43,6 +43,8 @@ class PartsTrial {
   Outcome take_sum(const Node& node);
   // Sums are what a block ends with, and a part of what is whole is there; parameters can be chosen to lie so.
   Outcome move(const Node& node, std::size_t i, const std::vector<Part>& have, const NodePlacement& placed);
+  // The parameter that the value is, cast or viewed, and how that is split where the value is so. Absent: it is none.
+  std::optional<std::pair<ValueId, Part>> parameter_of(ValueId v, Part wanted) const;
   // Whether a part of a whole value can be made at once. `known`: values whose parts can.
   bool can_be_made(ValueId v, Part wanted, std::map<ValueId, Part>& known) const;
   Outcome refuse(const Node& node, std::string why, const std::vector<Part>& have, const std::vector<Part>& need = {});

@@ -71,7 +71,17 @@ ValueId Transfers::put(ValueId v, Part part, ValueId like) {
   return v;
 }
 
+// Sums over devices are float32.
 ValueId Transfers::moved_by(std::string_view op, std::string name, std::string of, ValueId v, Part to, Attributes attributes) {
+  const DType dtype = graph_[v].type.dtype;
+  if (is_16_bit(dtype) && (op == "AllReduce" || op == "ReduceScatter")) {
+    GraphBuilder b(graph_, name, {});
+    const auto cast = [&](ValueId x, DType as) {
+      const Part lies = part(x);
+      return put(b.emit("Cast", {x}, {{"to", static_cast<std::int64_t>(as)}}), lies, x);
+    };
+    return cast(moved_by(op, name, std::move(of), cast(v, DType::float32), std::move(to), std::move(attributes)), dtype);
+  }
   const NodeId node = graph_.add_node(internal_operator(op), std::move(name), std::move(attributes), {v}, 1);
   const ValueId there = put(graph_[node].outputs[0], to, v);
   std::optional<PlanTransfer>& transfer = put_in_[there];

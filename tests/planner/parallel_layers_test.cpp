@@ -369,5 +369,16 @@ TEST(ParallelLayers, TellWhichRunsOfAWeightHaveNoParts) {
   })) << text_of_plan(plan, true);
 }
 
+// Weights are cast where they are read, and split as they are in float32.
+TEST(ParallelLayers, AreTheSameInSixteenBits) {
+  for (const auto& model : {mlp, fused, grouped_in_one_weight}) {
+    CompileOptions one = options_for(8, {1}), tensor = shared_by(2, "tensor=2");
+    const std::set<std::string> wanted = split_of(plan_of(model, tensor));
+    one.precision = tensor.precision = Precision::bf16;
+    EXPECT_EQ(split_of(plan_of(model, tensor)), wanted);
+    expect_trained_alike(train(model, tensor, 4, 0.05), train(model, one, 4, 0.05), 0.02);
+  }
+}
+
 }  // namespace
 }  // namespace tandem
