@@ -94,6 +94,11 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   if (!o.trained.freeze.empty() || !o.trained.unfreeze.empty()) check_patterns(source(1), o);
 }
 
+void refuse_external_loss(const CompileOptions& o) {
+  if (o.loss.name == external_loss)
+    fail(ExitCode::usage, option("loss"), ' ', external_loss, " is for plans alone: who computes the loss runs their passes");
+}
+
 CompileOptions of_micro_batch(CompileOptions o) {
   if (o.mode == PlanMode::inference) o.parallel.micro_batches = 1;
   const std::int64_t parts = o.parallel.micro_batches;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "importer/build/settle_batch_normalization.h"
-#include "planner/loss/external_loss.h"
+#include "planner/check_options.h"
 #include "trainer/compiled_model.h"
 #include "trainer/devices.h"
 #include "trainer/loss_measures.h"
@@ -53,8 +53,7 @@ void CompiledModel::compile(const ModelOptions& wished, Backends on) {
   own_devices(wished.plan.devices, wished.world);
   std::optional<Plan> given = given_plan(wished);
   const ModelOptions asked = given ? followed(wished, *given) : wished;
-  if (asked.plan.loss.name == external_loss)
-    fail(ExitCode::usage, option("loss"), ' ', external_loss, " is planned and not trained: whoever computes the loss runs the passes");
+  refuse_external_loss(asked.plan);
   source.check_buckets(asked);
   Losses wanted = source.losses_if_any(asked);
   check_initialization(asked.init);

@@ -8,6 +8,7 @@
 
 #include "base/option.h"
 #include "base/spec.h"
+#include "planner/check_options.h"
 #include "ranks/world.h"
 #include "trainer/feed/preprocess.h"
 #include "trainer/measure/scores.h"
@@ -91,7 +92,10 @@ class Preparation {
   void take_own_step();
   void assume_loss();
   void plan_class_weights();
-  void check_model() { source_.check(o_, backends_); }
+  void check_model() {
+    if (asked_.purpose != Purpose::plan) refuse_external_loss(o_.plan);
+    source_.check(o_, backends_);
+  }
   // Of what the data says.
   void take_preprocess() { take_words(of_samples); }
   void settle_fit();

@@ -11,9 +11,10 @@ from torch.utils import _pytree as pytree
 from . import _options, _tandem
 from ._errors import DataError, ModelError, UsageError
 from ._passes import File, Pool
-from ._torch import export, relative_difference
+from ._torch import export
 
 _TOLERANCE = 1e-4  # of the difference's norm over the norm: float32, sums in another order
+_ROUNDING = 1e-6  # of the norm of all
 _YOURS = ("loss", "optimizer", "lr", "batch_size", "metrics", "freeze", "trainable")  # what the caller's own loop says
 _NORMALIZATIONS = torch.nn.modules.batchnorm._BatchNorm
 
@@ -21,6 +22,21 @@ _NORMALIZATIONS = torch.nn.modules.batchnorm._BatchNorm
 def _array(tensor):
     """The tensor's values row by row in the processor's memory, copied where they lie otherwise."""
     return tensor.detach().cpu().contiguous().numpy()
+
+
+def _differences(names, found, wanted):
+    """A line for each tensor that differs by more than rounding does: of its own norm, or, as what is zero but for rounding does, of all."""
+    found, wanted = ([None if t is None else t.detach().double().cpu() for t in list] for list in (found, wanted))
+    whole = sum(float(w.norm()) ** 2 for w in wanted if w is not None) ** 0.5
+    lines = []
+    for name, f, w in zip(names, found, wanted):
+        if w is None:
+            continue
+        distance = float("inf") if f is None else float((f - w).norm())
+        if not distance <= _TOLERANCE * float(w.norm()) + _ROUNDING * whole:
+            how = "it is not there" if f is None else f"{distance / max(float(w.norm()), 1e-30):.2g} of its norm"
+            lines.append(f"{name} {list(w.shape)}: {how}")
+    return lines
 
 
 class _Run:
@@ -80,12 +96,23 @@ class WrappedModule(torch.nn.Module):
         self._batch_axis = batch_axis
         self._signature = inspect.signature(module.forward)
         self._example = tuple(example) if isinstance(example, (tuple, list)) else (example,)
+        modes = [(part, part.training) for part in module.modules()]
+        try:
+            self._plan(module, batch_axis, plans, pending, check, options)
+        finally:
+            for part, training in modes:
+                part.training = training
+            self.training = module.training
+
+    def _plan(self, module, batch_axis, plans, pending, check, options):
         self._find_outputs()
         self._folder = tempfile.TemporaryDirectory(prefix="tandem-")
         path = str(export(module, self._example, pathlib.Path(self._folder.name) / "module.onnx", batch_axis=batch_axis, check=False,
                           dropout=True))
         held = set(_tandem.Passes(path, _options.as_json(options)).tensors()) & set(self._changing())
-        file = _tandem.Passes(path, _options.as_json({**options, "trainable": sorted(held)} if held else options))
+        if held:
+            options = {**options, "trainable": sorted(held)}
+        file = _tandem.Passes(path, _options.as_json(options))
         self._constants = [(name, b, b.clone()) for name, b in module.named_buffers() if not b.is_floating_point() and b.dim() > 0]
         self._names, self._outputs = file.inputs(), file.outputs()
         if len(self._names) != len(self._example) or len(self._outputs) != len(self._output_axes):
@@ -93,12 +120,20 @@ class WrappedModule(torch.nn.Module):
                              f"{len(self._example)} and {len(self._output_axes)}: an input that is not used, or an output that is one")
         self._pool = Pool(File(file).plan, plans, pending)
         if check:
+            exact = {name: value for name, value in options.items() if name != "precision"}
+            own = self._pool
+            if exact != options:  # what is computed in fewer bits is right where the same in float32 is
+                self._pool = Pool(File(_tandem.Passes(path, _options.as_json(exact))).plan, plans, pending)
             self._check()
+            self._pool = own
 
     def train(self, mode=True):
         self.module.train(mode)
         self.training = mode
         return self
+
+    def __reduce__(self):
+        raise UsageError("a wrapped module is neither copied nor pickled: copy or save its `module`, or its state_dict(), and wrap that")
 
     def plan(self):
         """The plan of the passes that were called last, a Plan."""
@@ -245,14 +280,10 @@ class WrappedModule(torch.nn.Module):
         if size < 2:
             raise UsageError(f"example: {list(self._example[0].shape)} has fewer than two samples along axis {self._batch_axis}")
         fewer = [e if self._axis(i) is None else e.narrow(self._batch_axis, 0, size - 1) for i, e in enumerate(self._example)]
-        training = self.module.training
         self.module.eval()
-        try:
-            with torch.no_grad():
-                leaves, self._spec = pytree.tree_flatten(self.module(*self._example))
-                others, _ = pytree.tree_flatten(self.module(*fewer))
-        finally:
-            self.train(training)
+        with torch.no_grad():
+            leaves, self._spec = pytree.tree_flatten(self.module(*self._example))
+            others, _ = pytree.tree_flatten(self.module(*fewer))
         self._output_places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self._other_leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self._output_axes = []
@@ -264,7 +295,7 @@ class WrappedModule(torch.nn.Module):
         """Compares outputs and gradients of the example with PyTorch's. Fails with a line for each that differs."""
         twin = copy.deepcopy(self.module)
         before = copy.deepcopy(self.module.state_dict())
-        training, drops = self.training, any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in twin.modules())
+        drops = any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in twin.modules())
         generator = np.random.default_rng(1)
         try:
             self.train(not drops)
@@ -278,13 +309,10 @@ class WrappedModule(torch.nn.Module):
                     learnt = [p for p in module.parameters() if p.requires_grad]
                     total = sum((outputs[i] * weights[i].to(outputs[i].device)).sum() for i in of)
                     gradients += torch.autograd.grad(total, learnt, allow_unused=True) if of and learnt else []
-            pairs = [(f"output {i}", a, b) for i, (a, b) in enumerate(zip(ours, theirs))]
             names = [n for n, p in twin.named_parameters() if p.requires_grad]
-            pairs += [(f"the gradient of {n}", a, b) for n, a, b in zip(names, found, wanted)]
-            lines = [f"{what} {list(b.shape)}: {d:.2g} of its norm" for what, a, b in pairs if b is not None
-                     for d in [1.0 if a is None else relative_difference(a.detach().numpy(force=True), b.detach().numpy(force=True))] if not d <= _TOLERANCE]
+            lines = _differences([f"output {i}" for i in range(len(ours))], ours, theirs)
+            lines += _differences([f"the gradient of {n}" for n in names], found, wanted)
         finally:
             self.module.load_state_dict(before)
-            self.train(training)
         if lines:
             raise ModelError("the exported module does not compute what the module does: differences of\n  " + "\n  ".join(lines))

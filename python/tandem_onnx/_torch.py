@@ -47,7 +47,8 @@ def export(module, example, path, *, batch_axis=0, check=True, dropout=False):
     training = module.training
     module.eval()
     try:
-        with _written_dropout(torch, module) if dropout else contextlib.nullcontext(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        written = _written_dropout(torch, module) if dropout else contextlib.nullcontext()
+        with written, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             before = logging.root.manager.disable
             logging.disable(logging.ERROR)
@@ -85,12 +86,6 @@ def _written_dropout(torch, module):
     finally:
         for part in parts:
             del part.forward
-
-
-def relative_difference(found, wanted):
-    """The norm of the difference over the norm; of what is about zero 0 where both are."""
-    distance, norm = float(np.linalg.norm((found - wanted).ravel())), float(np.linalg.norm(wanted.ravel()))
-    return 0.0 if distance <= 1e-7 else distance / max(norm, 1e-30)
 
 
 def _is_large(module):

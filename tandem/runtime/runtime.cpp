@@ -9,6 +9,7 @@
 #include "base/spec.h"
 #include "kernels/cpu/backend.h"
 #include "planner/plan/plan_file.h"
+#include "planner/plan/step_parts.h"
 #include "runtime/safetensors.h"
 #include "runtime/session.h"
 
@@ -154,6 +155,7 @@ void step(tandem_runtime& run, const void* const* inputs, void* const* outputs, 
                         .epoch = now.epoch};
   run.failed = true;  // unless it ends
   run.session.run(0, run.inputs, run.outputs, state);
+  if (has_parts(run.plan())) run.session.run(1, run.inputs, run.outputs, state);  // the gradients of outputs are given with the batch
   run.failed = false;
   run.steps += trains;
   if (!loss) return;

@@ -443,3 +443,38 @@ def test_buffers_are_read_at_each_call_or_told():
     ours.order.copy_(torch.arange(4))
     with pytest.raises(tandem.UsageError, match="buffer 'order' has changed"):
         ours(batch_of((12,)))
+
+
+def test_modes_are_left_as_they_were():
+    module = resnet().train()
+    module[0].bn1.eval()
+    before = copy.deepcopy(module.state_dict())
+    ours = wrapped(module, batch_of((3, 8, 8), 3))
+    assert ours.training and module.training and not module[0].bn1.training and module[0].bn2.training
+    assert all(torch.equal(a, b) for a, b in zip(before.values(), ours.state_dict().values()))
+
+
+class OtherInTraining(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(12, 4)
+
+    def forward(self, x):
+        return self.linear(x) * (2 if self.training else 1)
+
+
+def test_a_module_that_is_exported_as_another_is_told():
+    with pytest.raises(tandem.ModelError, match=r"(?s)output 0 \[3, 4\]: 0.5 of its norm.*the gradient of linear.weight"):
+        wrapped(OtherInTraining(), batch_of((12,), 3))
+
+
+def test_fewer_bits_are_checked_in_float32():
+    ours, theirs, shape = pair("mlp", precision="bf16")
+    assert_alike([ours(batch_of(shape))], [theirs(batch_of(shape))], 2e-2)
+    assert "bf16" in str(ours.plan())
+
+
+def test_it_is_neither_copied_nor_pickled():
+    ours, _, _ = pair("mlp")
+    with pytest.raises(tandem.UsageError, match="neither copied nor pickled"):
+        copy.deepcopy(ours)
