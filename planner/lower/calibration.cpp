@@ -46,8 +46,9 @@ std::vector<CalibrationKernel> make_kernels() {
   const auto multiplied = [](std::int64_t n, std::int64_t from, std::int64_t to) {
     return 2.0 * static_cast<double>(n) * static_cast<double>(from) * static_cast<double>(to);
   };
-  const Operand image = open_form({8, 64, 56, 56}), filter = open_form({64, 64, 3, 3}), wide = open_form({8, 256, 28, 28}), channel = plain({64}),
-                points = open_form({64, 256, 1, 1}), narrow = open_form({8, 64, 28, 28}), opaque{DType::uint8, Shape{0}, {}};
+  const Operand image = open_form({8, 64, 56, 56}), filter = open_form({64, 64, 3, 3}), wide = open_form({8, 256, 28, 28}),
+                channel = plain({64}), points = open_form({64, 256, 1, 1}), narrow = open_form({8, 64, 28, 28}),
+                opaque{DType::uint8, Shape{0}, {}};
   const double flops = multiplied(8 * 56 * 56, 64 * 9, 64);
   return {
       {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open_form({128, 128})}, {open_form({32, 128})}, multiplied(32, 128, 128), false},
