@@ -3,6 +3,8 @@ import copy
 import inspect
 import pathlib
 import tempfile
+import warnings
+from unittest import mock
 
 import numpy as np
 import torch
@@ -37,6 +39,29 @@ def _differences(names, found, wanted):
             how = "it is not there" if f is None else f"{distance / max(float(w.norm()), 1e-30):.2g} of its norm"
             lines.append(f"{name} {list(w.shape)}: {how}")
     return lines
+
+
+def _count_dropout(module, example):
+    """How often a forward pass in train mode drops by functions, which no exporter writes: F.dropout, and attention's dropout_p."""
+    twin = copy.deepcopy(module).train()
+    for part in twin.modules():
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd):
+            part.eval()  # these the export tells of
+    calls = []
+
+    def watched(function, drops):
+        def call(*arguments, **named):
+            calls.append(drops(*arguments, **named))
+            return function(*arguments, **named)
+        return call
+
+    functional = torch.nn.functional
+    of_function = watched(functional.dropout, lambda x, p=0.5, training=True, inplace=False: training and p > 0)
+    of_attention = watched(functional.scaled_dot_product_attention, lambda q, k, v, mask=None, dropout_p=0.0, *_, **__: dropout_p > 0)
+    with torch.no_grad(), mock.patch.object(functional, "dropout", of_function), \
+            mock.patch.object(functional, "scaled_dot_product_attention", of_attention):
+        twin(*example)
+    return sum(calls)
 
 
 class _Run:
@@ -280,6 +305,10 @@ class WrappedModule(torch.nn.Module):
         if size < 2:
             raise UsageError(f"example: {list(self._example[0].shape)} has fewer than two samples along axis {self._batch_axis}")
         fewer = [e if self._axis(i) is None else e.narrow(self._batch_axis, 0, size - 1) for i, e in enumerate(self._example)]
+        if count := _count_dropout(self.module, self._example):
+            from .model import TandemWarning
+            warnings.warn(f"wrap: {count} calls of F.dropout, or of attention with dropout, are left out, for an exporter writes none: a "
+                          "torch.nn.Dropout is written", TandemWarning, stacklevel=5)
         self.module.eval()
         with torch.no_grad():
             leaves, self._spec = pytree.tree_flatten(self.module(*self._example))

@@ -478,3 +478,15 @@ def test_it_is_neither_copied_nor_pickled():
     ours, _, _ = pair("mlp")
     with pytest.raises(tandem.UsageError, match="neither copied nor pickled"):
         copy.deepcopy(ours)
+
+
+def test_dropout_that_is_left_out_is_told():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
+    with pytest.warns(tandem.TandemWarning, match="1 calls of F.dropout, or of attention with dropout, are left out"):
+        ours = wrapped(layer, batch_of((6, 8), 3))
+    assert not torch.equal(ours(batch_of((6, 8))), ours(batch_of((6, 8))))  # by its three torch.nn.Dropout
+
+
+def test_what_is_whole_has_no_warning(recwarn):
+    wrapped(Dropping(), torch.ones(2, 64))
+    assert not [w for w in recwarn if issubclass(w.category, tandem.TandemWarning)]
