@@ -56,7 +56,8 @@ class PlacedSource final : public TensorSource {
         place.file->read(reinterpret_cast<char*>(to.data() + (whole - offset)), static_cast<std::size_t>(bytes), place.at + part);
         done += bytes;
       });
-    if (done != std::ssize(to)) fail(ExitCode::data, places_.front().file->name(), ": its checkpoint does not have all of a value, ", type_);
+    if (done != std::ssize(to))
+      fail(ExitCode::data, places_.front().file->name(), ": its checkpoint does not have all of a value, ", type_);
   }
 
  private:
@@ -201,7 +202,8 @@ PlacedTensors open_parts(const fs::path& index, const Json& said, const std::fun
       bytes += size;
       places.push_back(std::move(place));
     }
-    if (places.empty() || bytes != bytes_of(type)) fail("'", name, "' ", type, " has ", bytes, " bytes in parts, expected ", bytes_of(type));
+    if (places.empty() || bytes != bytes_of(type))
+      fail("'", name, "' ", type, " has ", bytes, " bytes in parts, expected ", bytes_of(type));
     const std::size_t slash = name.find('/');
     const std::string folder = name.substr(0, slash);
     if (folder != "weights" && folder != "optimizer") continue;
@@ -214,10 +216,11 @@ PlacedTensors open_parts(const fs::path& index, const Json& said, const std::fun
 void remove_unnamed_parts(const fs::path& run) {
   std::error_code error;
   const fs::path folder = run / "parts";
+  if (!fs::is_directory(fs::symlink_status(folder, error))) return;
+  remove_abandoned_files(folder);
   std::vector<fs::path> parts, indices;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (is_name_of_part(at->path().filename().string())) parts.push_back(at->path());
-  if (parts.empty()) return;
   for (fs::directory_iterator at(run, error), end; !error && at != end; at.increment(error))
     if (at->path().extension() == ".checkpoint") indices.push_back(at->path());
   if (error) return;

@@ -46,15 +46,15 @@ std::uint32_t write_part(const std::filesystem::path& path, const PartHeader& he
 // What an index says: its parts, and where the values lie, of one value one behind the other.
 Json json_of_parts(std::span<const CheckpointPart> parts, std::span<const PlacedValue> values);
 
-// The values of an index, which stay in the parts until they are asked for. Parts of the numbers that `check` takes are read once, for their
-// checksum; empty: all. Fails (io) where a part cannot be read, (data) where it is not the one that was written, naming it.
+// The values of an index, which stay in the parts until they are asked for. Parts of the numbers that `check` takes are read once, for
+// their checksum; empty: all. Fails (io) where a part cannot be read, (data) where it is not the one that was written, naming it.
 struct PlacedTensors {
   std::vector<NamedTensor> weights{}, optimizer{};
 };
 PlacedTensors open_parts(const std::filesystem::path& index, const Json& parts, const std::function<bool(std::size_t)>& check);
 
-// Removes the parts in a run's folder that no index there names: what is left of a killed run, or of checkpoints that are gone. None where
-// an index cannot be read.
+// Removes the parts in a run's folder that no index there names, and half-written ones that no process writes: what is left of a killed
+// run, or of checkpoints that are gone. No whole part goes where an index cannot be read.
 void remove_unnamed_parts(const std::filesystem::path& run);
 
 }  // namespace tandem

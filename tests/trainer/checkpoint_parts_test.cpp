@@ -72,7 +72,8 @@ TEST(CheckpointParts, GiveTheValuesBitByBit) {
       for (std::int64_t end = from; end <= wanted.byte_size(); end += 3) {
         std::vector<std::byte> got(static_cast<std::size_t>(end - from));
         t.tensor.read(got, from);
-        ASSERT_TRUE(std::ranges::equal(got, wanted.bytes().subspan(static_cast<std::size_t>(from), got.size()))) << t.name << from << ' ' << end;
+        const auto there = wanted.bytes().subspan(static_cast<std::size_t>(from), got.size());
+        ASSERT_TRUE(std::ranges::equal(got, there)) << t.name << from << ' ' << end;
       }
     EXPECT_TRUE(t.tensor == wanted) << t.name;
   }
@@ -136,8 +137,8 @@ TEST(CheckpointParts, AnIndexSaysOnlyWhatCanBe) {
     refused(concat("'", elsewhere, "' is no part's name"),
             concat(R"({"parts":[{"name":")", elsewhere, R"(","bytes":1,"crc32c":0}],"values":[]})"));
   const auto value = [&](const std::string& places, const std::string& shape = "[2,3]") {
-    return concat(R"({"parts":[{"name":")", name, R"(","bytes":)", bytes, R"(,"crc32c":0}],"values":[{"name":"weights/a","dtype":"F32","shape":)",
-                  shape, R"(,"places":)", places, "}]}");
+    return concat(R"({"parts":[{"name":")", name, R"(","bytes":)", bytes, R"(,"crc32c":0}],)",
+                  R"("values":[{"name":"weights/a","dtype":"F32","shape":)", shape, R"(,"places":)", places, "}]}");
   };
   refused("'weights/a' is in part 1 of 1", value("[[1,0,[]]]"));
   refused("'weights/a' has 24 bytes at -1", value("[[0,-1,[]]]"));
@@ -160,6 +161,7 @@ TEST(CheckpointParts, WithoutAnIndexGo) {
   fs::create_hard_link(folder / "last.checkpoint", folder / "best.checkpoint");
   const std::vector<std::string> second = write(folder / "last.checkpoint", 2), killed = write(folder / "unnamed", 3);
   folder.write("parts/notes.txt", "not ours");
+  folder.write("parts/." + killed[0] + ".tandem-1-0", "half a part");
   const auto there = [&] {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(parts)) names.insert(entry.path().filename());
@@ -171,6 +173,7 @@ TEST(CheckpointParts, WithoutAnIndexGo) {
   remove_unnamed_parts(folder.text());
   EXPECT_EQ(there(), (std::set<std::string>{second[0], second[1], "notes.txt"}));
   folder.write("last.checkpoint", "damaged");
+  folder.write("parts/." + killed[0] + ".tandem-1-0", "half a part");
   fs::remove(parts / "notes.txt");
   remove_unnamed_parts(folder.text());
   EXPECT_FALSE(fs::exists(parts));
