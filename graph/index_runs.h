@@ -40,7 +40,7 @@ void for_each_run(const TensorType& whole, const AxisRuns& part, std::int64_t be
       const auto place = [&](std::int64_t index) { return in_part + (index - run.begin) * part_step; };
       if (from < to && axis + 1 == part.size()) move(from, in_part + from - at - run.begin * step, to - from);
       if (from < to && axis + 1 < part.size())
-        for (std::int64_t i = (from - at) / step, last = (to - at + step - 1) / step; i < last; ++i) self(self, axis + 1, at + i * step, place(i));
+        for (std::int64_t i = (from - at) / step; i * step < to - at; ++i) self(self, axis + 1, at + i * step, place(i));
       in_part += (run.end - run.begin) * part_step;
     }
   };

@@ -56,7 +56,8 @@ ModelOptions options_on(const Cluster& cluster, World* world = nullptr) {
 }
 
 // Trains to the end of an epoch of two steps; what rank 0 has then.
-std::vector<NamedTensor> train_to(std::int64_t epochs, const Cluster& cluster, const fs::path& run, bool resume, std::string* warned = nullptr) {
+std::vector<NamedTensor> train_to(std::int64_t epochs, const Cluster& cluster, const fs::path& run, bool resume,
+                                  std::string* warned = nullptr) {
   std::vector<NamedTensor> parameters;
   const Splits data = digits("synthetic:digits,train=96,test=8");
   on_ranks(cluster.ranks, [&](World* world) {
@@ -98,7 +99,8 @@ TEST_P(PartsOfRanks, AreWhatOneFileIs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Clusters, PartsOfRanks, testing::ValuesIn(clusters), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Clusters, PartsOfRanks, testing::ValuesIn(clusters),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // A part that is missing, or another's, costs the steps since the checkpoint before, and is told.
 TEST(PartsOfARun, ThatAreNotWholeGiveWayToTheCheckpointBefore) {

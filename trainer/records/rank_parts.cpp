@@ -22,11 +22,13 @@ constexpr char failed = '!';  // begins what a rank says that has failed
 // A file that says that a folder is this one. A killed process's goes with the other half-written ones, as its name is one of theirs.
 class Token {
  public:
-  explicit Token(const fs::path& folder) {
+  explicit Token(const fs::path& folder) {  // empty: none
+    if (folder.empty()) return;
     std::random_device draw;
     name_ = concat(".shared.tandem-", ::getpid(), '-', draw(), draw());
     path_ = folder / name_;
-    if (FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)).get() < 0) name_.clear();
+    const FileDescriptor made(uninterrupted([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
+    if (made.get() < 0) name_.clear();
   }
   ~Token() {
     std::error_code ignored;
@@ -78,8 +80,8 @@ fs::path shared_folder(World& world, const fs::path& own, std::string& why) {
   const bool first = world.rank() == 0;
   std::error_code error;
   const Token token(first ? own : fs::path());
-  const bool kept = first && !own.empty() && !token.name().empty();
-  const fs::path told = world.broadcast(kept ? fs::absolute(own, error).string() : ""), name = world.broadcast(token.name());
+  const fs::path told = world.broadcast(token.name().empty() ? "" : fs::absolute(own, error).string());
+  const fs::path name = world.broadcast(token.name());
   fs::path seen;
   for (const fs::path& folder : {told, own})
     if (seen.empty() && !told.empty() && !folder.empty() && fs::exists(folder / name, error) && can_write_to(folder, world.rank()))

@@ -1,6 +1,6 @@
-// Checkpoints of ranks that see one folder: each writes the values, and parts of values, that are its own to write (owned_parts) into a file
-// of its own, all at once. Rank 0 writes the index when all are on the disk: until then there is no new checkpoint. Reading, each rank takes
-// what its devices need. No value goes from rank to rank.
+// Checkpoints of ranks that see one folder: each writes the values, and parts of values, that are its own to write (owned_parts) into a
+// file of its own, all at once. Rank 0 writes the index when all are on the disk: until then there is no new checkpoint. Reading, each rank
+// takes what its devices need. No value goes from rank to rank.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -21,12 +21,13 @@ std::filesystem::path shared_folder(World& world, const std::filesystem::path& o
 
 class RankParts {
  public:
-  // `folder`: from shared_folder(). All of these outlive the object; all ranks call each function. All fail (communication) as the World does.
+  // `folder`: from shared_folder(). All of these outlive the object; all ranks call each function, which fails (communication) as the World
+  // does.
   RankParts(const Session& session, World& world, std::filesystem::path folder)
       : session_(session), world_(world), folder_(std::move(folder)) {}
 
-  // A checkpoint after `step`. Rank 0 calls `commit`, perhaps twice, with what an index says of the parts; it writes that. What went wrong on
-  // some rank, or nothing: on all ranks the same. Parts that no index in the folder names are removed.
+  // A checkpoint after `step`. Rank 0 calls `commit`, perhaps twice, with what an index says of the parts; it writes that. What went wrong
+  // on some rank, or nothing: on all ranks the same. Parts that no index in the folder names are removed.
   std::string write(std::int64_t step, const std::function<void(const Json& parts)>& commit) const;
   // Rank 0 does something else, in the same way.
   std::string by_first(const std::function<void()>& work) const;

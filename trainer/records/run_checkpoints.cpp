@@ -22,7 +22,7 @@ RunCheckpoints::RunCheckpoints(const RunFolder& folder, CompiledModel& state, co
 
 void RunCheckpoints::share_folder() {
   World* const world = s_.options.world;
-  if (!world || o_.run_dir.empty() || !s_.session->lacks_parameters()) return;
+  if (!world || !s_.session->lacks_parameters()) return;
   std::string why;
   std::filesystem::path folder = tandem::shared_folder(*world, s_.first() ? folder_.path() : o_.run_dir, why);
   if (!folder.empty()) parts_.emplace(*s_.session, *world, std::move(folder));
