@@ -24,6 +24,7 @@ using namespace small_models;
 
 // Bytes of its largest operand for each thread that a kernel is to keep at work: a few microseconds, which starting a team takes, too.
 constexpr std::int64_t worth_a_thread = 128 << 10;
+constexpr double least_share = 0.9;  // of those threads
 
 // The CPU with devices of so many threads.
 class ManyThreads final : public AskedCpu {
@@ -108,8 +109,8 @@ class Scratch {
 // What one kernel was counted to be.
 struct Counted {
   std::string op, kernel, operand;
-  double threads = 0, speedup = 0;
-  std::int64_t wanted = 0;  // threads
+  double threads = 0;
+  std::int64_t wanted = 1;  // threads
   std::string regions;
   double share() const { return threads / static_cast<double>(wanted); }
 };
@@ -158,19 +159,29 @@ class ParallelGrain : public testing::Test {
           if (!table && operands->back().bytes() > largest.bytes()) largest = operands->back();
         }
       if (!seen.insert(key).second) continue;
-      all.push_back(count(backend, plan, step, *launch, words_of(*launch, inputs, outputs)));
-      Counted& c = all.back();
-      std::int64_t bytes = 0;  // an update's tensors are one
-      for (const Operand& operand : outputs) bytes += operand.bytes();
-      c.operand = to_string(largest);
-      c.wanted = std::clamp<std::int64_t>(
-          std::max(bytes / std::max<std::int64_t>(1, std::ssize(outputs)), largest.bytes()) / worth_a_thread, 1, threads);
+      Counted c{.op = launch->op, .kernel = launch->kernel, .operand = to_string(largest), .wanted = threads_worth(largest, threads)};
+      count(backend, plan, step, *launch, words_of(*launch, inputs, outputs), c);
+      all.push_back(std::move(c));
     }
     return all;
   }
 
+  static std::int64_t threads_worth(const Operand& largest, int threads) {
+    return std::clamp<std::int64_t>(largest.bytes() / worth_a_thread, 1, threads);
+  }
+  // Once more where there seems to be too little work: another program may have held up a part, whatever it does.
+  static void count(Kernel& kernel, Counted& c) {
+    CountedTeam team;
+    for (int attempt = 0; attempt == 0 || (attempt < 3 && c.share() < least_share); ++attempt) {
+      team.count(kernel);
+      if (attempt > 0 && team.threads() <= c.threads) continue;
+      c.threads = team.threads();
+      c.regions = text_of(team);
+    }
+  }
+
  private:
-  static Counted count(const Backend& backend, const Plan& plan, const Step& step, const LaunchStep& launch, std::int64_t below) {
+  static void count(const Backend& backend, const Plan& plan, const Step& step, const LaunchStep& launch, std::int64_t below, Counted& c) {
     const DeviceProgram& program = plan.programs[0];
     Scratch scratch;
     std::map<int, std::byte*> places;
@@ -189,9 +200,7 @@ class ParallelGrain : public testing::Test {
     const std::vector<std::byte*> inputs = addresses(step.inputs), outputs = addresses(step.outputs);
     const std::unique_ptr<Kernel> kernel = make_kernel(backend, plan, 0, step, launch);
     kernel->bind(inputs, outputs, scratch.take(step.workspace.present() ? program.buffers[step.workspace].bytes : 0));
-    CountedTeam team;
-    team.count(*kernel);
-    return {launch.op, launch.kernel, {}, team.threads(), team.speedup(), 0, text_of(team)};
+    count(*kernel, c);
   }
 };
 
@@ -227,8 +236,8 @@ TEST_F(ParallelGrain, NoTenthOfManyThreadsIsIdle) {
             }
             const auto [at, first] = line.least.try_emplace(threads, k);
             if (k.share() < at->second.share()) at->second = k;
-            EXPECT_GE(k.share(), 0.9) << c.name << " of " << batch << ": " << k.op << ' ' << k.kernel << ' ' << k.operand << ": "
-                                      << k.threads << " of " << k.wanted << " threads have work: " << k.regions;
+            EXPECT_GE(k.share(), least_share) << c.name << " of " << batch << ": " << k.op << ' ' << k.kernel << ' ' << k.operand << ": "
+                                              << k.threads << " of " << k.wanted << " threads have work: " << k.regions;
           }
         }
       }
@@ -245,6 +254,65 @@ TEST_F(ParallelGrain, NoTenthOfManyThreadsIsIdle) {
       }
     }
   if (file) std::ofstream(file) << table.str();
+}
+
+// Kernels that those models do not have: what a request gets from the CPU's own.
+struct Request {
+  const char* op;
+  Attributes attributes;
+  std::vector<Operand> inputs, outputs;
+};
+Operand of(Shape shape, DType dtype = DType::float32, const char* layout = "") {
+  const Layout row_major = Layout::row_major(shape.rank());
+  return {dtype, std::move(shape), *layout ? Layout(layout) : row_major};
+}
+std::vector<Request> requests() {
+  const Attributes norm{{"epsilon", 1e-5F}};
+  const auto image = [](std::int64_t channels, std::int64_t side, DType dtype) {
+    return of({8, channels, side, side}, dtype, Layout::channels_last(4).tag().c_str());
+  };
+  std::vector<Request> all;
+  for (const DType dtype : {DType::float32, DType::bfloat16})
+    for (const auto& [channels, side] : {std::pair<std::int64_t, std::int64_t>{64, 56}, {512, 28}, {256, 14}, {2048, 7}}) {
+      const Operand x = image(channels, side, dtype), c = of({channels});
+      all.push_back({"BatchNormalizationTraining", norm, {x, c, c}, {x, c, c, of({0}, DType::uint8)}});
+      all.push_back({"BatchNormalizationBackward", norm, {x, x, c, c, c, c, of({0}, DType::uint8, "opaque:native.channels")}, {x, c, c}});
+    }
+  for (const std::int64_t n : {1, 8}) all.push_back({"InnerProduct", {}, {of({n, 2048}), of({1000, 2048})}, {of({n, 1000})}});
+  all.push_back({"MatMul", {}, {of({8, 3, 256, 64}), of({8, 3, 64, 256})}, {of({8, 3, 256, 256})}});
+  all.push_back({"Concat", {{"axis", std::int64_t{1}}}, {of({8, 64, 56, 56}), of({8, 64, 56, 56})}, {of({8, 128, 56, 56})}});
+  all.push_back({"Transpose", {{"perm", Ints{0, 2, 3, 1}}}, {of({8, 64, 56, 56})}, {of({8, 56, 56, 64})}});
+  all.push_back({"Softmax", {{"axis", std::int64_t{-1}}}, {of({8, 12, 128, 128})}, {of({8, 12, 128, 128})}});
+  all.push_back({"ReduceSum", {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}}, {of({2048, 1024})}, {of({1024})}});
+  return all;
+}
+
+TEST_F(ParallelGrain, NorInOtherKernels) {
+  flush_subnormals();
+  for (const int threads : numbers_of_threads)
+    for (const Request& r : requests()) {
+      const KernelRequest request{.op = r.op, .attributes = &r.attributes, .inputs = r.inputs, .outputs = r.outputs, .options = {threads}};
+      for (const KernelDescription& d : cpu_backend().describe(request)) {
+        if (!d.kernel.starts_with("native.")) continue;
+        Scratch scratch;
+        Operand largest;
+        const auto addresses = [&](const std::vector<Operand>& operands) {
+          std::vector<std::byte*> at;
+          for (const Operand& o : operands) {
+            if (o.bytes() > largest.bytes()) largest = o;
+            at.push_back(o.present() ? scratch.take(Buffer{.name = {}, .operand = o}, 2) : nullptr);
+          }
+          return at;
+        };
+        const std::vector<std::byte*> inputs = addresses(d.inputs), outputs = addresses(d.outputs);
+        const std::unique_ptr<Kernel> kernel = d.make();
+        kernel->bind(inputs, outputs, scratch.take(d.workspace));
+        Counted c{.op = r.op, .kernel = d.kernel, .operand = to_string(largest), .wanted = threads_worth(largest, threads)};
+        count(*kernel, c);
+        EXPECT_TRUE(c.wanted == 1 || c.share() >= least_share) << c.op << ' ' << c.kernel << ' ' << c.operand << ": " << c.threads << " of "
+                                                               << c.wanted << " threads have work: " << c.regions;
+      }
+    }
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ namespace {
 using vector::ChannelRows;
 
 constexpr std::int64_t lanes = 16;
-constexpr std::int64_t chunk_elements = 32768;                 // of blocks a chunk is a sample, or a part of one
-constexpr std::int64_t most_chunks = 64, fewest_rows = 64, most_channels = 512;  // where channels are last
+constexpr std::int64_t chunk_elements = 32768, piece = 256;
+constexpr std::int64_t many_tasks = 64;  // chunks of all groups: where blocks have fewer samples, a chunk is a part of one, in pieces
+constexpr std::int64_t usual_chunks = 16, most_chunks = 32, many_rows = 512;  // at most, where channels are last
 constexpr std::int64_t cached_bytes = 1 << 20, streamed_bytes = 8 << 20;
 
 // As x lies, else as is preferred.
@@ -66,19 +67,26 @@ struct Problem {
   std::int64_t rows() const { return samples * plane; }
   bool streams() const { return rows() * channels * static_cast<std::int64_t>(size) > streamed_bytes; }
   double count() const { return static_cast<double>(std::max<std::int64_t>(1, rows())); }
-  std::int64_t width() const { return blocks ? lanes : std::min(most_channels, (channels + lanes - 1) / lanes * lanes); }  // of a group
+  // Of a group. Where channels are last it has all of them, or as many as give every thread a chunk: no sum changes by that.
+  std::int64_t width() const {
+    const std::int64_t vectors = (channels + lanes - 1) / lanes, of_each = (threads + chunks() - 1) / chunks();
+    return blocks ? lanes : (vectors + of_each - 1) / of_each * lanes;
+  }
   std::int64_t groups() const { return (channels + width() - 1) / width(); }
   Group group(std::int64_t i) const { return {i * width(), std::min(width(), channels - i * width())}; }
-  std::int64_t chunks_of_sample() const { return (plane * lanes + chunk_elements - 1) / chunk_elements; }
+  std::int64_t chunks_of_sample() const {
+    const std::int64_t tasks = std::max<std::int64_t>(1, samples * ((channels + lanes - 1) / lanes));
+    return std::min((plane * lanes + chunk_elements - 1) / chunk_elements, (many_tasks + tasks - 1) / tasks);
+  }
   std::int64_t chunks() const {
-    if (blocks) return samples * chunks_of_sample();
-    return std::clamp<std::int64_t>(std::min(rows() * width() / chunk_elements, rows() / fewest_rows), 1, most_chunks);
+    if (blocks) return std::max<std::int64_t>(1, samples * chunks_of_sample());
+    return std::clamp<std::int64_t>(rows() * channels / chunk_elements, 1, std::clamp(rows() / many_rows, usual_chunks, most_chunks));
   }
   Range chunk(std::int64_t i) const {
     if (!blocks) return part_of(rows(), i, chunks());
     const std::int64_t first = i / chunks_of_sample() * plane;
-    const Range r = part_of(plane, i % chunks_of_sample(), chunks_of_sample());
-    return {first + r.begin, first + r.end};
+    const Range r = part_of((plane + piece - 1) / piece, i % chunks_of_sample(), chunks_of_sample());
+    return {first + r.begin * piece, first + std::min(plane, r.end * piece)};
   }
   std::int64_t bytes_of_group(int tensors) const { return rows() * width() * tensors * static_cast<std::int64_t>(size); }
   // Whether a thread has groups of its own; else so many groups are taken at a time: those whose chunks the second caches hold, or give
@@ -87,7 +95,7 @@ struct Problem {
     return threads == 1 || (blocks && bytes_of_group(tensors) <= cached_bytes && groups() >= threads);
   }
   std::int64_t at_a_time(int tensors) const {
-    return std::clamp<std::int64_t>(std::max((2 * threads + chunks() - 1) / std::max<std::int64_t>(1, chunks()),
+    return std::clamp<std::int64_t>(std::max((2 * threads + chunks() - 1) / chunks(),
                                              threads * cached_bytes / std::max<std::int64_t>(1, bytes_of_group(tensors))),
                                     1, std::max<std::int64_t>(1, groups()));
   }
@@ -107,6 +115,7 @@ struct Sums {
 // The factors of a group's channels: `factor` and `inverse` from mean and variance as they are stored, the same forward and backward.
 struct Factors {
   double* inverse;
+  Sums whole;
   float *mean, *factor, *bias, *shift, *tilt, *partial;
 
   void set(const Problem& p, const Group& g, const float* scale, const float* shifts, const float* means, const float* variances) const {
@@ -129,8 +138,9 @@ class Workspace {
   std::int64_t bytes() const { return groups_ * sums_ * 2 * doubles() + threads_ * factors(); }
   Factors factors_of(std::byte* memory, int part) const {
     std::byte* const at = memory + groups_ * sums_ * 2 * doubles() + part * factors();
-    float* const f = reinterpret_cast<float*>(at + doubles());
-    return {reinterpret_cast<double*>(at), f, f + width_, f + 2 * width_, f + 3 * width_, f + 4 * width_, f + 5 * width_};
+    double* const d = reinterpret_cast<double*>(at);
+    float* const f = reinterpret_cast<float*>(at + 3 * doubles());
+    return {d, {d + width_, d + 2 * width_}, f, f + width_, f + 2 * width_, f + 3 * width_, f + 4 * width_, f + 5 * width_};
   }
   Sums sums_of(std::byte* memory, std::int64_t group, std::int64_t chunk) const {
     double* const a = reinterpret_cast<double*>(memory) + (group * sums_ + chunk) * 2 * width_;
@@ -140,12 +150,13 @@ class Workspace {
 
  private:
   std::int64_t doubles() const { return width_ * static_cast<std::int64_t>(sizeof(double)); }
-  std::int64_t factors() const { return doubles() + 7 * width_ * static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t factors() const { return 3 * doubles() + 7 * width_ * static_cast<std::int64_t>(sizeof(float)); }
   std::int64_t width_, sums_, threads_, groups_;
 };
 
-// For every group of `pass`: sum of each chunk, then total of all by channel, then finish (which stores what the group has once, where it
-// is asked to) and apply to each chunk, those that were read last first.
+// For every group of `pass`: sum of each chunk, then total of all by channel (by every thread for itself where that is less than waiting
+// for the others), then finish (which stores what the group has once, where it is asked to) and apply to each chunk, those that were read
+// last first.
 template <class Pass>
 void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
   const Workspace workspace(p, Pass::tensors);
@@ -156,19 +167,24 @@ void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
     pass.begin(g, f);
     for (std::int64_t k = mine.begin; k < mine.end; ++k) pass.sum(g, p.chunk(k), f, workspace.sums_of(memory, slot, k));
   };
-  const auto total = [&](std::int64_t slot, const Range& channels) {
-    pass.total([&](std::int64_t k) { return workspace.sums_of(memory, slot, k); }, channels, workspace.whole(memory, slot));
+  constexpr std::int64_t little = 4096;
+  const bool shares_totals = chunks * p.width() > little && !p.alone(Pass::tensors);
+  const auto total = [&](std::int64_t slot, const Range& channels, const Sums& whole) {
+    pass.total([&](std::int64_t k) { return workspace.sums_of(memory, slot, k); }, channels, whole);
   };
   const auto apply = [&](int part, std::int64_t i, std::int64_t slot, const Range& mine) {
     const Group g = p.group(i);
     const Factors f = workspace.factors_of(memory, part);
-    pass.finish(g, f, workspace.whole(memory, slot), mine.begin == 0);
-    for (std::int64_t k = mine.end; k-- > mine.begin;) pass.apply(g, p.chunk(k), f);
+    if (!shares_totals) total(slot, {0, g.channels}, f.whole);
+    pass.finish(g, f, shares_totals ? workspace.whole(memory, slot) : f.whole, mine.begin == 0);
+    for (std::int64_t end = mine.end, begin; end > mine.begin; end = begin) {  // chunks of a sample as one
+      begin = std::max(mine.begin, p.blocks ? (end - 1) / p.chunks_of_sample() * p.chunks_of_sample() : end - 1);
+      pass.apply(g, {p.chunk(begin).begin, p.chunk(end - 1).end}, f);
+    }
   };
   if (p.alone(Pass::tensors))
     return share(p.threads, groups, [&](int part, std::int64_t i) {
       sum(part, i, part, {0, chunks});
-      total(part, {0, p.group(i).channels});
       apply(part, i, part, {0, chunks});
     });
   const std::int64_t most = p.at_a_time(Pass::tensors), rounds = (groups + most - 1) / most;
@@ -187,13 +203,14 @@ void for_each_group(const Problem& p, const Pass& pass, std::byte* memory) {
       });
     };
     by_chunks(sum);
-    parallel(p.threads, [&](int part) {
-      const Range mine = part_of((some.end - some.begin) * vectors, part, p.threads);
-      for (std::int64_t v = mine.begin; v < mine.end; ++v) {
-        const std::int64_t first = v % vectors * lanes;
-        total(v / vectors, {first, std::min(first + lanes, p.group(some.begin + v / vectors).channels)});
-      }
-    });
+    if (shares_totals)
+      parallel(p.threads, [&](int part) {
+        const Range mine = part_of((some.end - some.begin) * vectors, part, p.threads);
+        for (std::int64_t v = mine.begin; v < mine.end; ++v) {
+          const std::int64_t slot = v / vectors, first = v % vectors * lanes;
+          total(slot, {first, std::min(first + lanes, p.group(some.begin + slot).channels)}, workspace.whole(memory, slot));
+        }
+      });
     by_chunks(apply);
   }
 }

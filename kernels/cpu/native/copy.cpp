@@ -9,6 +9,7 @@ namespace tandem::native {
 namespace {
 
 constexpr std::int64_t flat_piece = 4096;  // elements that a contiguous copy is cut into, for threads
+constexpr std::int64_t many_rows = 256;    // enough for threads; fewer long ones are cut
 constexpr std::int64_t tile = 16;          // of a transposing copy
 
 bool same(const std::vector<CopyLoop>& a, const std::vector<CopyLoop>& b) {
@@ -84,6 +85,20 @@ void order_and_merge(std::vector<CopyLoop>& loops) {
   loops = std::move(merged);
 }
 
+// Cuts few long rows, which lie side by side on both sides, into equal pieces, where a number of them divides their length.
+void cut_rows(std::vector<CopyLoop>& loops) {
+  const CopyLoop row = loops.back();
+  std::int64_t rows = 1;
+  for (std::size_t k = 0; k + 1 < loops.size(); ++k) rows *= loops[k].size;
+  if (row.from != 1 || row.to != 1 || rows >= many_rows) return;
+  for (std::int64_t pieces = (many_rows + rows - 1) / rows; pieces <= row.size / flat_piece; ++pieces)
+    if (row.size % pieces == 0) {
+      const std::int64_t piece = row.size / pieces;
+      loops.back() = {pieces, piece, piece};
+      return loops.push_back({piece, 1, 1});
+    }
+}
+
 // The innermost loop writes side by side; the one around it reads side by side where there is one; at least two.
 void shape_for_running(std::vector<CopyNest>& nests) {
   std::vector<CopyNest> rests;
@@ -97,6 +112,7 @@ void shape_for_running(std::vector<CopyNest>& nests) {
       if (done < loop.size)
         rests.push_back({nest.from + done * loop.from, nest.to + done * loop.to, {{1, 0, 0}, {loop.size - done, loop.from, loop.to}}});
     }
+    if (loops.size() > 1) cut_rows(loops);
     if (loops.size() == 1) loops.insert(loops.begin(), {1, 0, 0});
     if (loops.back().from != 1)
       for (std::size_t i = 0; i + 2 < loops.size(); ++i)

@@ -103,7 +103,7 @@ void share(int parts, std::int64_t tasks, const Task& task) {
 // of their own is added so.
 template <class Each>
 void in_order(std::int64_t rows, std::int64_t n, int threads, const Each& each) {
-  constexpr std::int64_t grain = 2048;
+  constexpr std::int64_t grain = 1024;
   const int parts = threads_for(rows * n, threads, grain);
   parallel(parts, [&](int part) {
     for (std::int64_t row = 0; row < rows; ++row) each(row, part_of(n, part, parts));

@@ -14,10 +14,10 @@ constexpr int64_t nearest = 4096;           // bytes of each tensor
 constexpr int strip = 4, sums_at_once = 4;  // vectors
 
 // Rows are taken a few at a time, all their channels, so that memory is read as it lies: f(begin, end). The next ones are fetched
-// meanwhile.
+// meanwhile. How many goes by the step between them: sums are the same where only some channels are asked for.
 template <class E>
 int64_t rows_of_block(const ChannelRows& at) {
-  const int64_t fit = nearest / (at.channels * static_cast<int64_t>(sizeof(typename E::Element)));
+  const int64_t fit = nearest / (at.step * static_cast<int64_t>(sizeof(typename E::Element)));
   return fit < fewest ? fewest : fit < piece ? fit : piece;
 }
 template <class E, class F>
