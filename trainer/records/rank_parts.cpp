@@ -50,7 +50,7 @@ bool can_write_to(const fs::path& folder, int rank) {
   }
 }
 
-std::vector<PlacedValue> placed(const Plan& plan, const std::vector<OwnedPart>& owned) {
+std::vector<PlacedValue> placed(const std::vector<OwnedPart>& owned) {
   std::vector<PlacedValue> values;
   for (const OwnedPart& o : owned)
     values.push_back({.folder = o.parameter->role == ValueRole::plain ? "weights" : "optimizer",
@@ -108,7 +108,7 @@ std::string RankParts::write(std::int64_t step, const std::function<void(const J
   const std::string own_failure = tried_twice([&] {
     const World::Busy busy(&world_);
     const std::vector<OwnedPart> owned = owned_parts(session_.plan(), ranks);
-    values = placed(session_.plan(), owned);
+    values = placed(owned);
     parts.clear();
     PartHeader own;
     for (int r = 0; r < ranks; ++r) {
