@@ -89,7 +89,7 @@ Process BrokenRun::start(const std::map<std::string, std::string>& environment) 
   if (options_.find("--overwrite") == std::string::npos) line += " --resume";
   std::map<std::string, std::string> all = environment;
   all.emplace("GOMP_SPINCOUNT", "2000");  // else the program starts itself once more with it
-  return {all_, name_ + "-process", words(line, all_.text()), all};
+  return {all_, name_ + "-process" + all["TANDEM_RANK"], words(line, all_.text()), all};
 }
 
 Result BrokenRun::result() const {
@@ -110,11 +110,15 @@ std::int64_t BrokenRun::step() const {
 
 std::vector<std::string> BrokenRun::leftovers() const {
   std::vector<std::string> list;
+  std::set<std::string> parts;
+  for (const char* name : {"last", "previous", "best"})
+    if (const auto file = folder_ / "run" / concat(name, ".checkpoint"); std::filesystem::exists(file)) parts.merge(names_of_parts(file));
   int data = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();
     data += name.ends_with(".data");
-    if (name.starts_with('.') || (name.ends_with(".data") && data > 1)) list.push_back(entry.path().string());
+    const bool unnamed = name.ends_with(".part") && !parts.contains(name);
+    if (name.starts_with('.') || unnamed || (name.ends_with(".data") && data > 1)) list.push_back(entry.path().string());
   }
   return list;
 }

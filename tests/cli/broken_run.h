@@ -28,12 +28,14 @@ class BrokenRun {
   std::filesystem::path checkpoint() const { return folder_ / "run/last.checkpoint"; }
   std::filesystem::path output() const { return folder_ / "out.onnx"; }
 
-  // Goes on where there is something to go on from, begins anew where a run was broken off before its first checkpoint.
+  // Goes on where there is something to go on from, begins anew where a run was broken off before its first checkpoint. The
+  // environment may make it one of several ranks.
   Process start(const std::map<std::string, std::string>& environment = {}) const;
   Result result() const;
   // The step of the checkpoint that a resumed run takes up; 0 without one. Fails where there are some and none is whole.
   std::int64_t step() const;
-  std::vector<std::string> leftovers() const;  // files that are no run's, no model's and none of its data
+  // Files that are no run's, no model's and none of its data, and parts that no checkpoint names.
+  std::vector<std::string> leftovers() const;
 
  private:
   const TemporaryFolder& all_;

@@ -1,21 +1,15 @@
 // A run whose Nth call to the disk fails, or that dies there, for every N: tests/faults/failing_calls.cpp does that.
 // CI tries a few N of each fault; TANDEM_FAULT_TRIES=all tries all, as scripts/kill-test does.
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <sstream>
 
 #include "base/file.h"
 #include "tests/cli/broken_run.h"
+#include "tests/cli/faults.h"
 
 namespace tandem {
 namespace {
-
-// The failing calls, before what the whole suite is run with.
-std::string preloaded() {
-  const char* others = std::getenv("LD_PRELOAD");
-  return concat(TANDEM_FAILING_CALLS, others ? ":" : "", others ? others : "");
-}
 
 // Two epochs of one step, each measured; with a checkpoint of the best.
 const std::string options =
@@ -78,16 +72,7 @@ class FailingDisk : public testing::TestWithParam<Row> {
 
   // `call`: where the fault happens; 0: nowhere.
   static Outcome broken(const BrokenRun& run, const TemporaryFolder& folder, const char* fault, int call) {
-#ifdef TANDEM_FAILING_CALLS
-    return run
-        .start({{"LD_PRELOAD", preloaded()},
-                {"TANDEM_FAULT_BELOW", run.folder()},
-                {"TANDEM_FAULT", fault},
-                {"TANDEM_FAULT_CALL", text_of(call)},
-                {"TANDEM_FAULT_LOG", call == 0 ? (folder / "log").string() : ""}})
-        .wait();
-#endif
-    return {};
+    return run.start(with_fault(run.folder(), fault, call, folder / "log")).wait();
   }
 
   // Of a log's calls those that the fault is for.
@@ -97,15 +82,6 @@ class FailingDisk : public testing::TestWithParam<Row> {
     int number = 0;
     for (std::string call, line; lines >> number >> call && std::getline(lines, line);)
       if (!fault.reads || call.find("read") != std::string::npos) list.push_back(number);
-    return list;
-  }
-
-  // Every N, or so many of them.
-  static std::vector<int> tries(int calls) {
-    const char* asked = std::getenv("TANDEM_FAULT_TRIES");
-    const int count = asked ? std::string(asked) == "all" ? calls : std::atoi(asked) : 3;
-    std::vector<int> list;
-    for (int i = 0; i < count; ++i) list.push_back(1 + static_cast<int>((i + 0.5) * calls / count));
     return list;
   }
 };
@@ -130,7 +106,7 @@ TEST_P(FailingDisk, CostsNoBit) {
 
   std::int64_t before = fresh(folder).step();
   int resumed = 0;
-  for (const int nth : tries(static_cast<int>(those.size()))) {
+  for (const int nth : tried_calls(static_cast<int>(those.size()))) {
     const int call = those[static_cast<std::size_t>(nth - 1)];
     SCOPED_TRACE(concat(name_of(GetParam()), " at call ", call, " of ", calls));
     const BrokenRun run = fresh(folder);
@@ -160,8 +136,8 @@ TEST_P(FailingDisk, CostsNoBit) {
     EXPECT_TRUE(run.result() == wanted) << "other results";
     EXPECT_EQ(run.leftovers(), std::vector<std::string>());
   }
-  std::cout << name_of(GetParam()) << ": " << tries(static_cast<int>(those.size())).size() << " of " << those.size() << " calls tried, "
-            << resumed << " runs taken up again\n";
+  std::cout << name_of(GetParam()) << ": " << tried_calls(static_cast<int>(those.size())).size() << " of " << those.size()
+            << " calls tried, " << resumed << " runs taken up again\n";
   if (!fault.once) EXPECT_EQ(resumed > 0, !fault.harmless);  // a run goes on without one of its checkpoints
 }
 
