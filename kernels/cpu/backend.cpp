@@ -28,6 +28,7 @@
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/peak.h"
+#include "kernels/timed_scalars.h"
 
 namespace tandem {
 namespace {
@@ -69,6 +70,7 @@ void fill_scratch(std::byte* memory, const Operand& operand) {
     fill.operator()<BFloat16>();
   else if (bytes > 0)
     std::memset(memory, 0, bytes);
+  if (may_be_scalars(operand)) reinterpret_cast<StepScalars*>(memory)->skip = 0;
 }
 
 // Bytes that push everything else out of the caches.

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <random>
 
 #include "kernels/cuda/bodies/types.h"
 #include "kernels/cuda/native/describe.h"
+#include "kernels/timed_scalars.h"
 
 namespace tandem::cuda {
 namespace {
@@ -80,6 +82,7 @@ std::byte* KernelTimer::filled(const Operand& operand) {
     piece = std::min(std::max(at, from.bytes), operand.bytes() - at);
     stream_->copy(memory + at, at == 0 ? from.memory : memory, piece);
   }
+  if (may_be_scalars(operand)) stream_->fill(memory + offsetof(StepScalars, skip), std::byte{}, sizeof(StepScalars::skip));
   return memory;
 }
 

@@ -9,6 +9,8 @@
 #include <deque>
 #include <set>
 
+#include "graph/step_scalars.h"
+
 namespace tandem::cuda {
 namespace {
 
@@ -49,7 +51,9 @@ class RecordingStream final : public Stream {
   }
   void copy_out(std::byte*, const std::byte*, std::int64_t) override {}
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
-  void fill(std::byte*, std::byte, std::int64_t) override {}
+  void fill(std::byte* to, std::byte value, std::int64_t bytes) override {
+    std::memset(to, static_cast<int>(value), static_cast<std::size_t>(bytes));
+  }
   void record(Event&) override {}
   void wait(Event&) override {}
   void synchronize() override {}
@@ -94,8 +98,8 @@ class RecordingDevice final : public Device {
 class KernelTiming : public testing::Test {
  protected:
   KernelTimer timer(std::int64_t cache_bytes) { return {std::make_unique<RecordingDevice>(recorder), cache_bytes}; }
-  Timing time(KernelTimer& t, DType second = DType::int32) {
-    const Operand x{DType::float32, Shape{1000}, Layout::row_major(1)}, n{second, Shape{4}, Layout::row_major(1)};
+  Timing time(KernelTimer& t, DType second = DType::int32, std::int64_t elements = 1000) {
+    const Operand x{DType::float32, Shape{elements}, Layout::row_major(1)}, n{second, Shape{4}, Layout::row_major(1)};
     return t.time(
         {.kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}, .make = [this] { return std::make_unique<Probe>(recorder); }});
   }
@@ -127,6 +131,17 @@ TEST_F(KernelTiming, IsOfNoise) {
   KernelTimer t = timer(0);
   time(t, DType::boolean);
   EXPECT_EQ((std::set(recorder.integers.begin(), recorder.integers.begin() + 4)), (std::set{std::byte{0}, std::byte{1}})) << "a mask";
+}
+
+// Noise there would tell an update to do nothing.
+TEST_F(KernelTiming, IsOfAStepThatIsNotSkipped) {
+  KernelTimer t = timer(0);
+  time(t, DType::int32, StepScalars::count);
+  StepScalars seen;
+  std::memcpy(&seen, recorder.numbers.data(), sizeof seen);
+  EXPECT_EQ(seen.skip, 0);
+  EXPECT_GT(seen.learning_rate, 0);
+  EXPECT_GT(seen.correction2, 0);
 }
 
 // Cleared memory and noise cost more than most of what is timed.

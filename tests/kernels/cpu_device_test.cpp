@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <thread>
 
+#include "graph/step_scalars.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/machine.h"
 #include "tests/kernels/native_harness.h"
@@ -208,6 +210,24 @@ TEST(CpuBackend, MeasuresAKernel) {
   const double seconds = cpu_backend().measure(d, {}).seconds;
   EXPECT_GT(seconds, 1e-7);
   EXPECT_LT(seconds, 1.0);
+}
+
+// Noise there would tell an update to do nothing.
+TEST(CpuBackend, MeasuresAStepThatIsNotSkipped) {
+  struct Reader final : Kernel {
+    explicit Reader(StepScalars& to) : to_(to) {}
+    void bind(std::span<std::byte* const> inputs, std::span<std::byte* const>, std::byte*) override { from_ = inputs[0]; }
+    void run(StreamHandle) override { std::memcpy(&to_, from_, sizeof to_); }
+    StepScalars& to_;
+    const std::byte* from_ = nullptr;
+  };
+  StepScalars seen{.skip = 1};
+  const Operand scalars = plain(DType::float32, {StepScalars::count});
+  cpu_backend().measure(
+      {.kernel = "reader", .inputs = {scalars}, .outputs = {scalars}, .make = [&] { return std::make_unique<Reader>(seen); }}, {});
+  EXPECT_EQ(seen.skip, 0);
+  EXPECT_GT(seen.learning_rate, 0);
+  EXPECT_GT(seen.correction2, 0);
 }
 
 // More devices than cores take turns on them.
