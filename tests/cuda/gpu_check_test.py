@@ -180,7 +180,7 @@ class GpuCheck(unittest.TestCase):
             with self.subTest(seconds):
                 shutil.rmtree(self.logs, ignore_errors=True)
                 self.stand_in([["tandem_steps", {"timing": KEY, "for": seconds, "sleep": 60}]])
-                _, text, table = self.check("--only", BERT, "--budget", "2")
+                _, text, table = self.check("--only", BERT, "--budget", "6")  # a busy machine takes two seconds to begin
                 self.assertEqual(table[BERT]["result"], "unfinished", text)
                 self.assertEqual(bool(list(self.logs.glob(".times.timing-*"))), stays)
 
