@@ -57,7 +57,7 @@ void check_external_loss(const CompileOptions& o) {
   const std::pair<bool, std::string> refused[] = {
       {p.micro_batches > 1, option("micro_batches")},           {p.pipeline != 1 || !p.stages.empty(), "stages of a pipeline"},
       {p.zero > 0, concat(option("parallel"), " zero")},        {p.weights_on >= 0, option("weights_on")},
-      {p.merge_on >= 0, option("merge")},                       {o.memory.budget.has_value(), option("memory_budget")},
+      {p.merge_on >= 0, option("merge_on")},                    {o.memory.budget.has_value(), option("memory_budget")},
       {!o.memory.recompute.empty(), option("recompute")},       {!o.memory.activations_on.empty(), option("offload")}};
   for (const auto& [is_so, what] : refused)
     if (is_so) fail(ExitCode::usage, "a loss that the caller computes (", option("loss"), ' ', external_loss, ") does not go with ", what);
