@@ -221,8 +221,9 @@ class WrappedModule(torch.nn.Module):
             if self._axis(place) is not None:
                 shape[self._batch_axis] = batch
             if list(tensor.shape) != shape or tensor.dtype != example.dtype or batch == 0:
-                raise DataError(f"input '{name}' is {tensor.dtype} {list(tensor.shape)}, expected {example.dtype} {shape}: it is planned for the "
-                                "example's shape, with any number of samples; wrap the module with another example")
+                wanted = ", ".join("N" if axis == self._axis(place) else str(size) for axis, size in enumerate(shape))
+                raise DataError(f"input '{name}' is {tensor.dtype} {list(tensor.shape)}, expected {example.dtype} [{wanted}]: the example's shape, "
+                                "with any number N of samples above 0 that all inputs share; for others wrap the module with another example")
         return batch
 
     def _frozen(self):

@@ -383,9 +383,9 @@ def test_weights_are_read_at_each_call():
 
 
 @pytest.mark.parametrize("call, error, message", [
-    (lambda m: m(torch.randn(4, 11)), tandem.DataError, r"input 'input' is torch.float32 \[4, 11\], expected torch.float32 \[4, 12\]"),
+    (lambda m: m(torch.randn(4, 11)), tandem.DataError, r"input 'input' is torch.float32 \[4, 11\], expected torch.float32 \[N, 12\]"),
     (lambda m: m(torch.randn(4, 12).double()), tandem.DataError, "torch.float64"),
-    (lambda m: m(torch.randn(0, 12)), tandem.DataError, r"\[0, 12\]"),
+    (lambda m: m(torch.randn(0, 12)), tandem.DataError, r"\[0, 12\], expected torch.float32 \[N, 12\]"),
     (lambda m: m(), TypeError, "missing a required argument"),
     (lambda m: m([1.0]), tandem.UsageError, "with 1 tensors as inputs, got list"),
 ])
