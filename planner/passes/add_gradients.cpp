@@ -26,7 +26,7 @@ std::string unreached(const Graph& graph, std::span<const ValueId> parameters, s
 }
 
 // The loss, or the outputs whose gradients are inputs: those that something computes.
-std::vector<ValueId> differentiated(Graph& graph, const CompileOptions& o, const std::vector<ValueId>& wanted) {
+std::vector<ValueId> gradients_in(Graph& graph, const CompileOptions& o, const std::vector<ValueId>& wanted) {
   if (!has_external_loss(o)) {
     const ValueId loss = output_as(graph, ValueRole::loss);
     const std::optional<LossScaling> scaling = loss_scaling_of(o);
@@ -66,7 +66,7 @@ Graph add_gradients(Graph graph, const CompileOptions& o, std::vector<std::strin
   const std::vector<ValueId> inputs = external ? kept_inputs(graph, o) : std::vector<ValueId>();
   std::vector<ValueId> wanted = parameters;
   wanted.insert(wanted.end(), inputs.begin(), inputs.end());
-  const std::vector<ValueId> gradients = differentiated(graph, o, wanted);
+  const std::vector<ValueId> gradients = gradients_in(graph, o, wanted);
   if (!external && std::none_of(gradients.begin(), gradients.end(), [](ValueId g) { return g.present(); }))
     fail("the loss does not depend on any trainable parameter of model '", graph.name, "'");
   for (std::size_t i = 0; i < parameters.size(); ++i)
