@@ -41,15 +41,16 @@ class DeviceParts {
  public:
   virtual ~DeviceParts() = default;
   virtual Part part(ValueId v) const = 0;
-  virtual ValueId put(ValueId v, Part part, ValueId like) = 0;      // returns v
-  virtual ValueId sum(ValueId addends, const std::string& of) = 0;  // the whole on every device; `of`: for people
-  virtual ValueId largest(ValueId each, const std::string& of) = 0;  // of what devices have, by element, on every device
+  virtual ValueId put(ValueId v, Part part, ValueId like) = 0;  // returns v
+  // Names are copies: that of a value of the graph is lost when the graph grows.
+  virtual ValueId sum(ValueId addends, std::string of) = 0;      // the whole on every device; `of`: for people
+  virtual ValueId largest(ValueId each, std::string of) = 0;  // of what devices have, by element, on every device
   virtual ValueId transfer(ValueId v, Part to, const MeshAxis& mesh) = 0;  // the value placed so; put in once
   // Of a whole value the parts along that axis, where something that it is made of is made in such parts already; else absent.
   virtual ValueId made_in_parts(ValueId v, int axis, const MeshAxis& mesh) = 0;
   // What each device has, as an addend of the mean over all samples: times the device's share of them. Where one has all samples, that
   // one's is the mean. `count`: of values that the whole's variance would be of, where each device's is made unbiased; else 1.
-  virtual ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) = 0;
+  virtual ValueId by_share(ValueId each, std::string name, std::int64_t count = 1) = 0;
   virtual ValueId& known(const std::string& key) = 0;  // what a rule has put in for several nodes, by a key of its own
 };
 

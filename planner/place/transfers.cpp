@@ -98,14 +98,14 @@ std::string Transfers::usual_reason(Moves moves, bool samples) const {
   return samples ? "it is a sum over all samples" : "one sum ends a split layer";
 }
 
-ValueId Transfers::sum(ValueId addends, const std::string& of) { return moved_by("AllReduce", concat("sum/", of), of, addends, {}); }
+ValueId Transfers::sum(ValueId addends, std::string of) { return moved_by("AllReduce", concat("sum/", of), of, addends, {}); }
 
-ValueId Transfers::largest(ValueId each, const std::string& of) {
+ValueId Transfers::largest(ValueId each, std::string of) {
   return moved_by("AllReduce", concat("largest/", of), of, each, {}, {{"max", std::int64_t{1}}});
 }
 
 // The constant says `count` until each device has its own.
-ValueId Transfers::by_share(ValueId each, const std::string& name, std::int64_t count) {
+ValueId Transfers::by_share(ValueId each, std::string name, std::int64_t count) {
   const int group = graph_[each].placement.group;
   if (part(each).spread == Spread::own && graph_.groups[at(group)].axes[axis_].one_has_all())
     return moved_by("Once", concat("once/", graph_[each].name), graph_[each].name, each, {Spread::partial});

@@ -24,9 +24,9 @@ class Transfers final : public DeviceParts {
   Part part(ValueId v) const override;
   void set(ValueId v, Part part);
   ValueId put(ValueId v, Part part, ValueId like) override;
-  ValueId sum(ValueId addends, const std::string& of) override;
-  ValueId largest(ValueId each, const std::string& of) override;
-  ValueId by_share(ValueId each, const std::string& name, std::int64_t count = 1) override;
+  ValueId sum(ValueId addends, std::string of) override;
+  ValueId largest(ValueId each, std::string of) override;
+  ValueId by_share(ValueId each, std::string name, std::int64_t count = 1) override;
   ValueId made_in_parts(ValueId v, int axis, const MeshAxis& mesh) override;
   ValueId& known(const std::string& key) override { return known_[key]; }
 
