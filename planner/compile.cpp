@@ -75,9 +75,8 @@ class Compilation {
     plan_.options = o_.kernel;
     plan_.options.tf32 = o_.precision == Precision::tf32;
     if (!training_) return;
-    if (external_) plan_.loss = external_loss;
-    if (external_) return;
     plan_.loss = o_.loss.on.empty() ? o_.loss.name : concat(o_.loss.name, " on ", o_.loss.on);
+    if (external_) return;
     plan_.optimizer = to_string(o_.optimizer);
     if (const auto scaling = loss_scaling_of(o_)) plan_.optimizer += concat(", loss scale from ", scaling->start);
     losses_ = losses_of(source_, o_);

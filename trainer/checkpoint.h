@@ -1,6 +1,6 @@
-// All that a run needs to go on, as one file, or as an index of the parts that several ranks have written (trainer/checkpoint_parts.h):
-// safetensors, whose metadata hold where the run stands. Python's safetensors
-// reads it: tensors "weights/NAME" and "optimizer/NAME". Those that earlier versions wrote (zip archives of npy) are read too.
+// All that a run needs to go on, as one file, or as an index of the parts that several ranks have written (trainer/checkpoint_parts.h).
+// It is a safetensors file, whose metadata hold where the run stands. Python's safetensors reads it: tensors "weights/NAME" and
+// "optimizer/NAME". Those that earlier versions wrote (zip archives of npy) are read too.
 #pragma once
 #include <filesystem>
 #include <functional>

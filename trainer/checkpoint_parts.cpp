@@ -49,15 +49,17 @@ class PlacedSource final : public TensorSource {
   PlacedSource(TensorType type, std::vector<Place> places) : type_(std::move(type)), places_(std::move(places)) {}
 
   void read(std::span<std::byte> to, std::int64_t offset) const override {
-    const std::int64_t end = offset + std::ssize(to);
-    std::int64_t done = 0;
+    std::vector<IndexRun> read;
     for (const Place& place : places_)
-      for_each_run(type_, place.runs, offset, end, [&](std::int64_t whole, std::int64_t part, std::int64_t bytes) {
+      for_each_run(type_, place.runs, offset, offset + std::ssize(to), [&](std::int64_t whole, std::int64_t part, std::int64_t bytes) {
         place.file->read(reinterpret_cast<char*>(to.data() + (whole - offset)), static_cast<std::size_t>(bytes), place.at + part);
-        done += bytes;
+        read.push_back({whole, whole + bytes});
       });
-    if (done != std::ssize(to))
-      fail(ExitCode::data, places_.front().file->name(), ": its checkpoint does not have all of a value, ", type_);
+    std::ranges::sort(read, {}, &IndexRun::begin);
+    std::int64_t end = offset;  // up to here all was read, and once
+    for (const IndexRun& run : read) end = run.begin == end ? run.end : -1;
+    if (end != offset + std::ssize(to))
+      fail(ExitCode::data, places_.front().file->name(), ": its checkpoint does not have each byte of a value once, ", type_);
   }
 
  private:

@@ -51,7 +51,8 @@ std::vector<CalibrationKernel> make_kernels() {
                 opaque{DType::uint8, Shape{0}, {}};
   const double flops = multiplied(8 * 56 * 56, 64 * 9, 64);
   return {
-      {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open_form({128, 128})}, {open_form({32, 128})}, multiplied(32, 128, 128), false},
+      {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open_form({128, 128})}, {open_form({32, 128})},
+       multiplied(32, 128, 128), false},
       {"product, large", product, "InnerProduct", {}, {plain({256, 1024}), open_form({1024, 1024})}, {open_form({256, 1024})},
        multiplied(256, 1024, 1024), false},
       {"convolution", convolution, "Conv", window(3), {image, filter}, {image}, flops, false},

@@ -210,7 +210,6 @@ class Configured {
     const std::size_t group = group_with(request_.groups, sharding.devices[0][0]);
     if (v.kind == ValueKind::parameter && request_.groups.size() > 1) request_.parameters[v.name] = static_cast<int>(group);
     const std::vector<Stride> strides = strides_of(v.name, sharding);
-    std::vector<bool> split(used_.size());
     for (std::size_t i = 0; i < strides.size(); ++i) {
       const auto& [stride, parts, part] = strides[i];
       const auto cut = std::ranges::find(cuts_, stride);
@@ -219,11 +218,10 @@ class Configured {
       std::vector<Part>& along = request_.values[v.name];
       along.resize(used_.size());
       along[axis] = part;
-      split[axis] = used_[axis] = true;
+      used_[axis] = true;
       samples_[axis] = samples_[axis] || (v.kind == ValueKind::input && part.axis == 0);
     }
-    if (v.kind == ValueKind::input && holds_samples(v))
-      for (std::size_t a = 0; a < split.size(); ++a) used_[a] = true;  // it is said to be whole along the others
+    if (v.kind == ValueKind::input && holds_samples(v)) used_.assign(used_.size(), true);  // it is said to be whole along the others
   }
 
   bool holds_samples(const Value& v) const {

@@ -111,7 +111,7 @@ class AxisPlacer {
     const bool samples = axes[axis_].samples;
     // its place in the random stream
     if (v.role == ValueRole::step_state) return samples && v.of == step_random ? Part{Spread::own} : Part{};
-    const bool of_samples = is_given_to_loss(v) && (v.role != ValueRole::gradient || v.depends_on_batch);
+    const bool of_samples = v.role != ValueRole::gradient || v.depends_on_batch;
     if (is_given_to_loss(v)) return samples && of_samples ? part_by_samples(axes[axis_]) : Part{};
     const bool own = v.role == ValueRole::plain && (v.kind == ValueKind::input || v.kind == ValueKind::parameter);
     const auto asked = own ? request_.values.find(v.name) : request_.values.end();

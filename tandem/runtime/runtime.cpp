@@ -77,6 +77,8 @@ void check(const Plan& plan, const Backend& backend) {
   for (const auto& [name, by] : plan.record.backends)
     if (name == backend.name() && by != backend.computes_by())
       fail(ExitCode::device, "was made for ", by, ", here is ", backend.computes_by(), ": make it again by 'tandem pack'");
+  if (has_parts(plan))
+    fail(ExitCode::model, "has a forward and a backward pass, whose gradients follow from the first: libtandem's Autograd runs it");
   if (std::ranges::any_of(plan.parameters, [](const PlanParameter& p) { return p.role == ValueRole::teacher; }))
     fail(ExitCode::model, "learns from a teacher, whose weights no packed model has");
 }
@@ -155,7 +157,6 @@ void step(tandem_runtime& run, const void* const* inputs, void* const* outputs, 
                         .epoch = now.epoch};
   run.failed = true;  // unless it ends
   run.session.run(0, run.inputs, run.outputs, state);
-  if (has_parts(run.plan())) run.session.run(1, run.inputs, run.outputs, state);  // the gradients of outputs are given with the batch
   run.failed = false;
   run.steps += trains;
   if (!loss) return;

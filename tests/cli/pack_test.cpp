@@ -97,6 +97,9 @@ TEST_F(Packed, RuntimeSaysWhatDoesNotFit) {
   std::string bytes = read_file(folder / "p/model.plan");
   bytes[bytes.size() / 2] ^= 1;
   folder.write("damaged/model.plan", bytes);
+  std::filesystem::copy(folder / "p", folder / "passes");
+  const std::string two_passes = "plan MODELS/mlp.onnx --batch-size 8 --loss external --no-autotune --format plan ";
+  ASSERT_EQ(tandem(two_passes + "--output TMP/passes/model.plan").code, 0);
   struct Wrong {
     std::string line;
     int code;
@@ -105,6 +108,7 @@ TEST_F(Packed, RuntimeSaysWhatDoesNotFit) {
   const Wrong rows[] = {{"TMP/mixed TMP/batches.bin 1", 4, "safetensors: 'fc1.weight' is float32[500,2450], expected float32[512,784]"},
                         {"TMP/damaged TMP/batches.bin 1", 3, "model.plan: plan file: "},
                         {"TMP/nowhere TMP/batches.bin 1", 7, "model.plan: cannot be read"},
+                        {"TMP/passes TMP/batches.bin 1", 3, "model.plan: has a forward and a backward pass, whose gradients follow"},
                         {"TMP/p TMP/p/none.bin 1", 7, "none.bin: "}};
   for (const Wrong& row : rows) {
     const Outcome o = runtime(row.line);

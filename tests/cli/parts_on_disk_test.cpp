@@ -108,8 +108,8 @@ TEST(PartsOfRanks, ThatCannotBeWrittenAreTriedAgain) {
   std::vector<Process> ranks;
   for (int r = 0; r < 2; ++r)
     ranks.emplace_back(folder, concat("rank", r),
-                       words("train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal --batch-size 64 "
-                             "--devices cpu:0-1 --parallel zero=3 --epochs 1000000 --run-dir TMP/run --output TMP/o.onnx",
+                       words("train MODELS/mlp.onnx --data synthetic:digits,train=200,test=50 --no-autotune --init he-normal "
+                             "--batch-size 64 --devices cpu:0-1 --parallel zero=3 --epochs 1000000 --run-dir TMP/run --output TMP/o.onnx",
                              folder.text()),
                        std::map<std::string, std::string>{
                            {"TANDEM_RANK", text_of(r)}, {"TANDEM_WORLD_SIZE", "2"}, {"TANDEM_ADDRESS", address.text()}});

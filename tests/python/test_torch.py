@@ -13,6 +13,8 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 from torch import nn
 from torch.nn import functional as F
 
+from torch_loops import resnet
+
 BATCH, EPOCHS, RATE, MOMENTUM = 8, 3, 0.05, 0.9
 IMAGE, SEQUENCE = (3, 8, 8), (6, 8)
 
@@ -28,21 +30,6 @@ class Part(nn.Module):
 
     def forward(self, x):
         return self.function(self, x)
-
-
-class Residual(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs)
-        self.conv2, self.bn2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs)
-        self.short = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-
-    def forward(self, x):
-        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.short(x))
-
-
-def resnet():
-    return nn.Sequential(Residual(3, 8, 1), Residual(8, 12, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 5))
 
 
 def unet():

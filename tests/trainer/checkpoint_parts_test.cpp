@@ -151,6 +151,10 @@ TEST(CheckpointParts, AnIndexSaysOnlyWhatCanBe) {
   refused("'weights/a' float32[2,3] has 12 bytes in parts, expected 24", value("[[0,8,[[0,1]]]]"));
   refused("'weights/a' float32[2,3] has 0 bytes in parts", value("[]"));
   refused("shape has a dimension of ", value("[[0,8,[]]]", "[9223372036854775807,9223372036854775807]"));
+  // As many bytes as the value has, of one half twice.
+  write_index(folder / "twice", Json::Object{}, Json::parse(value("[[0,8,[[0,1]]],[0,8,[[0,1]]]]")));
+  const Checkpoint twice = read_checkpoint(folder / "twice", [](std::size_t) { return false; });
+  expect_error(ExitCode::data, "does not have each byte of a value once, float32[2,3]", [&] { twice.weights[0].tensor.bytes(); });
 }
 
 // What no index names is left of a killed run. What one names stays, also under its other names.
