@@ -17,7 +17,7 @@ using Fuses = std::function<bool(const KernelRequest&)>;
 std::function<Gain(const KernelRequest&)> gains_on(const CompileOptions& options, Backends backends);
 
 // Why one node does not stand for several where that is not offered.
-inline constexpr std::string_view not_offered = "a step on the plan's devices gains nothing by one kernel for both, or they have none";
+inline constexpr std::string_view not_offered = "the plan's devices have no kernel for both, or a step gains nothing by it";
 
 // Asks for a node of these operands, absent ones of no type. The types of its outputs follow by the operator's shape rule.
 bool offered(const Fuses& fuses, const Operator& op, const Attributes& attributes, const std::vector<TensorType>& inputs,
