@@ -19,6 +19,10 @@ std::string microseconds(std::int64_t nanoseconds) {
 std::int64_t nanoseconds(double seconds) {
   return std::max<std::int64_t>(0, std::llround(1e9 * seconds));
 }
+// A stream's. 0 would be the idle thread of all processes to Perfetto, which then takes two lanes for one.
+int thread_of(const Step& step) {
+  return 1 + step.stream;
+}
 std::string quoted(std::string_view text) {
   return Json(text).dump();
 }
@@ -53,13 +57,13 @@ class TracePrinter {
   }
 
   void name_lanes(int device, int process, std::string_view title) {
-    name("process_name", process, 0, quoted(concat(flat_.devices[at(device)].device, title)));
-    event(fmt::format(R"({{"ph":"M","name":"process_sort_index","pid":{0},"tid":0,"args":{{"sort_index":{0}}}}})", process));
+    name("process_name", process, 1, quoted(concat(flat_.devices[at(device)].device, title)));
+    event(fmt::format(R"({{"ph":"M","name":"process_sort_index","pid":{0},"tid":1,"args":{{"sort_index":{0}}}}})", process));
     std::vector<bool> used(at(plan_streams));
     for (const Step& s : flat_.program_of(at(device)).steps) {
       if (s.stream >= plan_streams || used[at(s.stream)]) continue;
       used[at(s.stream)] = true;
-      name("thread_name", process, s.stream, quoted(stream_names[at(s.stream)]));
+      name("thread_name", process, thread_of(s), quoted(stream_names[at(s.stream)]));
     }
   }
 
@@ -75,7 +79,7 @@ class TracePrinter {
       arguments.emplace_back("micro_batch", step.micro_batch);
     }
     event(fmt::format(R"({{"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},"pid":{},"tid":{},"args":{}}})", quoted(label_of(flat_, step)),
-                      kind_of(flat_, step), microseconds(begin), microseconds(end - begin), process, step.stream,
+                      kind_of(flat_, step), microseconds(begin), microseconds(end - begin), process, thread_of(step),
                       Json(std::move(arguments)).dump()));
   }
 
@@ -97,7 +101,7 @@ class TracePrinter {
         const std::size_t row = exchange.row_of(d).value_or(0);
         const std::int64_t begin = nanoseconds(lines[at(d)].begins[s]), end = nanoseconds(lines[at(d)].ends[s]);
         const bool gives = exchange.kind == ExchangeKind::send && !steps[s].inputs.empty();
-        rows[e->exchange][row].push_back({begin + (end - begin) / 2, first + d, steps[s].stream, gives});
+        rows[e->exchange][row].push_back({begin + (end - begin) / 2, first + d, thread_of(steps[s]), gives});
       }
     }
     for (const auto& exchange : rows)

@@ -12,31 +12,15 @@ import tempfile
 import time
 
 try:
-    import models
+    from plans import PLANS, ROOT, make, make_models
 except ImportError as missing:
     print(missing)
     sys.exit(3)
 import browser
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_BYTES = 5_000_000
 MOST_MS = 2000  # of a processor, till all parts of a page are there: the clock's depend on what else runs
 
-# By name: the model, options, and what a page must have: (role, part of a name).
-PAGES = {
-    "resnet50": ("models/resnet50.onnx", "--devices cpu:0-7 --batch-size 32",
-                 [("button", "layer1"), ("image", "all_reduce"), ("image", "sliced by samples")]),
-    "mesh": ("deep.onnx", "--devices cpu:0-7 --batch-size 16 --parallel data=2,tensor=2,pipeline=2 --micro-batches 4",
-             [("image", "send"), ("combobox", "Device")]),
-    "zero-bubble": ("deep.onnx", "--devices cpu:0-3 --batch-size 16 --parallel pipeline=4 --micro-batches 8 --schedule zb-h1",
-                    [("term", "Bubble")]),
-    "zero3": ("deep.onnx", "--devices cpu:0-3 --batch-size 16 --parallel data=4,zero=3 --optimizer adam",
-              [("image", "all_gather")]),
-    "inference": ("models/lenet.onnx", "--devices cpu:0 --inference --batch-size 8", [("image", "rows joined")]),
-    "64 devices": ("48.onnx", "--devices cpu:0-63 --batch-size 128 --parallel data=8,pipeline=8 --micro-batches 8",
-                   [("button", "layers")]),
-    "hostile": ("hostile.onnx", "--devices cpu:0 --batch-size 4 --loss mse", []),
-}
 EVERYWHERE = [("heading", "plan of"), ("heading", "Placement"), ("heading", "Timeline"), ("heading", "Memory over time"), ("heading", "Work"),
               ("term", "Peak memory"), ("image", "Where the step's time goes"), ("region", "Placement graph"), ("image", "Timeline:"),
               ("image", "Memory of"), ("table", "By module"), ("table", "By operator"), ("columnheader", "time"), ("button", "Zoom in")]
@@ -48,19 +32,6 @@ def want(holds, what):
     if not holds:
         failures.append(what)
         print("FAILED:", what)
-
-
-def make(tandem, folder, name):
-    model, options, _ = PAGES[name]
-    path = ROOT / model if model.startswith("models/") else folder / model
-    page = folder / (name.replace(" ", "-") + ".html")
-    line = [tandem, "plan", str(path), *options.split(), "--format", "html", "--output", str(page)]
-    done = subprocess.run(line, capture_output=True, text=True)
-    if done.returncode != 0:
-        want(False, f"{name}: tandem plan ends with {done.returncode}: {done.stderr.strip()[-600:]}")
-        return None
-    want(page.stat().st_size < MOST_BYTES, f"{name}: the page has {page.stat().st_size} bytes, expected less than {MOST_BYTES}")
-    return page
 
 
 def check_diff(tab, folder):
@@ -123,6 +94,7 @@ def check_hostile(tab, name):
 
 
 def check(tab, page, name, pictures):
+    want(page.stat().st_size < MOST_BYTES, f"{name}: the page has {page.stat().st_size} bytes, expected less than {MOST_BYTES}")
     for width, height, dark in ((1280, 900, False), (390, 844, True), (1280, 900, True), (390, 844, False)):
         if not pictures and (width, dark) in ((1280, True), (390, False)):
             continue
@@ -138,7 +110,7 @@ def check(tab, page, name, pictures):
         if pictures:
             tab.picture(pictures / f"{page.stem}-{width}-{'dark' if dark else 'light'}.png", whole=True)
         if width == 1280 and not dark:
-            check_roles(tab, name, EVERYWHERE + PAGES[name][2])
+            check_roles(tab, name, EVERYWHERE + PLANS[name][2])
             check_keyboard(tab, name)
             if name == "hostile":
                 check_hostile(tab, name)
@@ -156,15 +128,12 @@ def main():
         return 3
     with tempfile.TemporaryDirectory() as name, browser.Browser() as tab:
         folder = pathlib.Path(name)
-        models.transformer(folder / "deep.onnx", 8)
-        models.transformer(folder / "48.onnx", 48)
-        models.hostile(folder / "hostile.onnx")
-        for name in arguments.pages or PAGES:
+        make_models(folder)
+        for name in arguments.pages or PLANS:
             begin = time.monotonic()
-            page = make(os.environ["TANDEM"], folder, name)
+            page = make(folder, name, "html", ".html")
             print(f"{name}: planned in {time.monotonic() - begin:.1f} s")
-            if page:
-                check(tab, page, name, arguments.pictures)
+            check(tab, page, name, arguments.pictures)
         if not arguments.pages:
             check_diff(tab, folder)
     return 1 if failures else 0
