@@ -19,6 +19,7 @@ struct KindRow {
   std::vector<std::string_view> operators;  // beginnings of their names
 };
 const KindRow kinds[] = {
+    {KernelKind::product_backward, "products' gradients", {"InnerProductBackward"}},
     {KernelKind::product, "products", {"InnerProduct", "MatMul", "Attention", "Recurrent"}},
     {KernelKind::convolution_backward, "convolutions' gradients", {"ConvolutionBackward"}},
     {KernelKind::convolution, "convolutions", {"Conv"}},
@@ -46,24 +47,35 @@ std::vector<CalibrationKernel> make_kernels() {
   const auto multiplied = [](std::int64_t n, std::int64_t from, std::int64_t to) {
     return 2.0 * static_cast<double>(n) * static_cast<double>(from) * static_cast<double>(to);
   };
-  const Operand image = open_form({8, 64, 56, 56}), filter = open_form({64, 64, 3, 3}), wide = open_form({8, 256, 28, 28}),
-                channel = plain({64}), points = open_form({64, 256, 1, 1}), narrow = open_form({8, 64, 28, 28}),
+  const auto channels_last = [](Shape shape) {  // as plans lay maps out that are normalized
+    Layout layout = Layout::channels_last(shape.rank());
+    return Operand{DType::float32, std::move(shape), std::move(layout)};
+  };
+  const Operand image = open_form({8, 64, 28, 28}), filter = open_form({64, 64, 3, 3}), wide = open_form({8, 256, 28, 28}),
+                channel = plain({64}), points = open_form({64, 256, 1, 1}), square = open_form({256, 256, 1, 1}), narrow = open_form({8, 64, 28, 28}),
                 opaque{DType::uint8, Shape{0}, {}};
-  const double flops = multiplied(8 * 56 * 56, 64 * 9, 64);
+  const double flops = multiplied(8 * 28 * 28, 64 * 9, 64);
   return {
       {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open_form({128, 128})}, {open_form({32, 128})},
        multiplied(32, 128, 128), false},
       {"product, large", product, "InnerProduct", {}, {plain({256, 1024}), open_form({1024, 1024})}, {open_form({256, 1024})},
        multiplied(256, 1024, 1024), false},
+      {"product, data", product_backward, "InnerProductBackwardData", with({}, "input_shape", {256, 1024}),
+       {plain({256, 1024}), open_form({1024, 1024})}, {plain({256, 1024})}, multiplied(256, 1024, 1024), false},
+      {"product, weights", product_backward, "InnerProductBackwardWeights", {}, {plain({256, 1024}), plain({256, 1024})}, {open_form({1024, 1024})},
+       multiplied(256, 1024, 1024), false},
       {"convolution", convolution, "Conv", window(3), {image, filter}, {image}, flops, false},
-      {"convolution, data", convolution_backward, "ConvolutionBackwardData", with(window(3), "input_shape", {8, 64, 56, 56}),
+      {"convolution, data", convolution_backward, "ConvolutionBackwardData", with(window(3), "input_shape", {8, 64, 28, 28}),
        {image, filter}, {image}, flops, false},
       {"convolution, weights", convolution_backward, "ConvolutionBackwardWeights", with(window(3), "weight_shape", {64, 64, 3, 3}),
        {image, image}, {filter}, flops, false},
+      {"convolution, 1x1", convolution, "Conv", window(1), {wide, square}, {wide}, multiplied(8 * 28 * 28, 256, 256), false},
+      {"weights, 1x1", convolution_backward, "ConvolutionBackwardWeights", with(window(1), "weight_shape", {256, 256, 1, 1}),
+       {wide, wide}, {square}, multiplied(8 * 28 * 28, 256, 256), false},
       {"sum, small", elementwise, "Add", {}, {plain({64, 512}), plain({64, 512})}, {plain({64, 512})}, 0, false},
       {"sum, large", elementwise, "Add", {}, {plain({4096, 2048}), plain({4096, 2048})}, {plain({4096, 2048})}, 0, false},
       {"normalization", normalization, "BatchNormalizationTraining", {{"epsilon", 1e-5f}},
-       {plain({16, 64, 56, 56}), channel, channel}, {plain({16, 64, 56, 56}), channel, channel, opaque}, 0, false},
+       {channels_last({16, 64, 56, 56}), channel, channel}, {channels_last({16, 64, 56, 56}), channel, channel, opaque}, 0, false},
       {"copy, small", copy, "Transpose", {{"perm", Ints{1, 0}}}, {plain({64, 512})}, {plain({512, 64})}, 0, false},
       {"copy, large", copy, "Transpose", {{"perm", Ints{1, 0}}}, {plain({4096, 2048})}, {plain({2048, 4096})}, 0, false},
       {"product, check", product, "InnerProduct", {}, {plain({64, 4096}), open_form({1000, 4096})}, {open_form({64, 1000})},
@@ -76,7 +88,8 @@ std::vector<CalibrationKernel> make_kernels() {
 }
 
 bool computes(KernelKind kind) {
-  return kind == KernelKind::product || kind == KernelKind::convolution || kind == KernelKind::convolution_backward;
+  using enum KernelKind;
+  return kind == product || kind == product_backward || kind == convolution || kind == convolution_backward;
 }
 
 double mean_of_logarithms(const std::vector<double>& values) {
@@ -132,7 +145,7 @@ Calibration::Calibration(std::span<const KernelTime> times, const DeviceModel& a
   };
   DeviceModel model = assumed;  // of what was not timed
   using enum KernelKind;
-  for (const KernelKind kind : {elementwise, normalization, copy, product, convolution, convolution_backward}) {
+  for (const KernelKind kind : {elementwise, normalization, copy, product, product_backward, convolution, convolution_backward}) {
     const std::vector<KernelTime> own = of(kind);
     if (own.empty()) continue;
     models_[static_cast<std::size_t>(kind)] = computes(kind) ? fitted_to_flops(own, model) : fitted_to_bytes(own, model);

@@ -14,8 +14,8 @@
 
 namespace tandem {
 
-enum class KernelKind { product, convolution, convolution_backward, elementwise, normalization, copy };
-inline constexpr int kernel_kinds = 6;
+enum class KernelKind { product, product_backward, convolution, convolution_backward, elementwise, normalization, copy };
+inline constexpr int kernel_kinds = 7;
 std::string_view name_of(KernelKind kind);
 KernelKind kind_of(std::string_view op);
 
@@ -30,7 +30,7 @@ struct CalibrationKernel {
   bool checks;  // it is compared with what the others say, and tells how far estimates are off
   KernelRequest request(const KernelOptions& options) const { return {op, &attributes, inputs, outputs, options, {}}; }
 };
-// Ten that rates are fitted to, at sizes that caches hold and at larger ones, and four that check them.
+// Those that rates are fitted to, at sizes that caches hold and at larger ones, and four that check them.
 const std::vector<CalibrationKernel>& calibration_kernels();
 
 // One that was timed, and nothing disturbed it.

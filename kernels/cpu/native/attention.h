@@ -268,7 +268,10 @@ Descriptions in_both_ways(const KernelDescription& d, std::initializer_list<cons
     return all[0].make ? all : Descriptions{};
   all.push_back(describe(d, true));
   all[1].kernel += ".dot_products";
-  if (dot_products_are_fast()) std::swap(all[0], all[1]);
+  if (dot_products_are_fast()) {
+    all[1].efficiency *= 2;
+    std::swap(all[0], all[1]);
+  }
   return all;
 }
 // A result of this operand's shape lies as it does, but with heads behind tokens where it is row-major: for what reads it.
