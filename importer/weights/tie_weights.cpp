@@ -17,6 +17,14 @@ Shape reversed(const Shape& s) {
   return Shape(std::vector<std::int64_t>(s.dims.rbegin(), s.dims.rend()));
 }
 
+// What `look` says of the values, which then leave the memory: one weight after the other is there, not all together.
+template <class Look>
+bool seen(const Tensor& tensor, const Look& look) {
+  const bool said = look(tensor);
+  tensor.release();
+  return said;
+}
+
 void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   std::vector<std::string> names;
   std::int64_t values = 0;
@@ -24,7 +32,7 @@ void warn_of_merged(FlatModel& model, const std::vector<Uses>& uses) {
   for (const FlatInitializer& i : model.main.initializers) {
     if (shared.contains(i.symbol.index)) continue;
     const int readers = uses[static_cast<std::size_t>(i.symbol.index)].readers;
-    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || !all_alike(*i.data)) continue;
+    if (model.holding(i.symbol) != Holding::trained || readers < 2 || !i.data || !seen(*i.data, all_alike)) continue;
     names.push_back(concat('\'', model.name(i.symbol), "' (", readers, " times)"));
     values += i.type.shape.elements();
   }
@@ -69,9 +77,12 @@ void warn_of_twins(FlatModel& model) {
   for (const FlatInitializer& i : model.main.initializers) {
     if (!may_be_twin(model, i)) continue;
     const auto& group = groups[ends_of(i)];
-    if (group.size() < 2 || group[0] == &i || follows(model, i.symbol) || all_alike(*i.data) || are_two(model, *group[0], i)) continue;
-    if (equal(*group[0]->data, *i.data) || equal(transposed(*group[0]->data), *i.data))
-      pairs.push_back(concat(model.name(group[0]->symbol), '=', model.name(i.symbol)));
+    if (group.size() < 2 || group[0] == &i || follows(model, i.symbol) || are_two(model, *group[0], i)) continue;
+    const Tensor& first = *group[0]->data;
+    const bool twins = seen(*i.data, [&](const Tensor& t) {
+      return !all_alike(t) && seen(first, [&](const Tensor& f) { return equal(f, t) || equal(transposed(f), t); });
+    });
+    if (twins) pairs.push_back(concat(model.name(group[0]->symbol), '=', model.name(i.symbol)));
   }
   if (pairs.empty()) return;
   model.warnings.push_back(concat("equal values that are trained apart: ", listed(pairs),

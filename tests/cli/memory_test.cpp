@@ -105,6 +105,29 @@ TEST(Memory, OfALargeTableIsWhatThePlanSays) {
   }
 }
 
+// Weights that are all zeros, as in a template that was never trained, are looked at one by one, too. Their file is a hole: it takes no room.
+TEST(Memory, OfAPlanIsNotThatOfTheWeights) {
+#ifdef TANDEM_SANITIZED
+  GTEST_SKIP() << "a sanitizer's own memory cannot be told from the program's";
+#endif
+  constexpr std::int64_t layers = 16, width = 2048, bytes = 4 * width * width;
+  const TemporaryFolder folder;
+  std::ofstream(folder / "weights.bin", std::ios::binary).close();
+  std::filesystem::resize_file(folder / "weights.bin", layers * bytes);
+  test::Model model;
+  model.input("x", concat("N,", width)).output(concat("h", layers));
+  for (std::int64_t i = 0; i < layers; ++i) {
+    model.add(test::external_tensor(concat("w", i), {width, width}, {{"location", "weights.bin"}, {"offset", concat(i * bytes)}}));
+    model.add(test::node("MatMul", {i == 0 ? "x" : concat("h", i), concat("w", i)}, {concat("h", i + 1)}));
+  }
+  folder.write("m.onnx", model.bytes());
+  for (const char* line : {"summary TMP/m.onnx --quiet", "plan TMP/m.onnx --batch-size 8 --devices h100:0-3 --parallel zero=3 --quiet"}) {
+    const Child child = run_program(words(line, folder.text()), folder.text() + "/output");
+    ASSERT_TRUE(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0) << line;
+    EXPECT_LT(child.peak_bytes, base + 4 * bytes) << line;
+  }
+}
+
 // 24 layers of 4 MiB, which no rank has whole in its arenas: the template's are in memory once, and what is written goes one by one.
 TEST(Memory, OfRanksWithPartsHoldsNoSecondModelWhileFilesAreWritten) {
 #ifdef TANDEM_SANITIZED
