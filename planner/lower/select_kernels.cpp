@@ -134,18 +134,22 @@ class Selector {
     return e;
   }
 
-  // In place, in a bucket that holds all that the node sums.
+  // In place, in a bucket that holds all that the node sums. What is summed on its way through the layers, as tensor parallel products are, is
+  // an activation, and lives as long as it is read; weights' gradients live till the update.
   void all_reduce(const Node& node) {
     Exchange bucket = named(node);
     bucket.dtype = graph_[node.inputs[0]].type.dtype;
     std::vector<BufferId> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       parts.push_back(part_of_sum(node.inputs[i], node.outputs[i]));
-      values_.add(node.outputs[i], values_.operand(parts.back()), MemoryClass::gradients, parts.back());
       const Value& whole = graph_[node.outputs[i]];
       bucket.values.push_back(whole.of.empty() ? whole.name : whole.of);
     }
-    const BufferId all = values_.gather(bucket, parts);
+    const bool activations =
+        std::ranges::all_of(node.outputs, [&](ValueId v) { return graph_[v].of.empty() && !values_.follows(v).present(); });
+    const BufferId all = values_.gather(bucket, parts, activations ? MemoryClass::activations : MemoryClass::gradients);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      values_.add(node.outputs[i], values_.operand(parts[i]), MemoryClass::gradients, parts[i]);
     const ExchangeStep sum{program_.exchanges.add(std::move(bucket))};
     program_.steps.push_back({.what = sum, .outputs = {all}, .stream = communication_stream, .origin = node.origin});
     program_.in_place.emplace_back();

@@ -272,11 +272,14 @@ BufferId ValueForms::unnamed(ValueId v, const Operand& operand) {
   return b;
 }
 
-BufferId ValueForms::gather(Exchange& bucket, std::span<const BufferId> parts) {
+BufferId ValueForms::gather(Exchange& bucket, std::span<const BufferId> parts, MemoryClass memory) {
   const BufferId id{static_cast<int>(program_.buffers.size())};
+  const ArenaKind arena = memory == MemoryClass::gradients ? ArenaKind::gradients : ArenaKind::scratch;
   std::int64_t bytes = 0;
   for (const BufferId part : parts) {
     Buffer& b = program_.buffers[part];
+    b.memory = memory;
+    b.arena = arena;
     b.alias = id;
     b.offset = bytes;
     bytes += b.bytes;
@@ -284,8 +287,8 @@ BufferId ValueForms::gather(Exchange& bucket, std::span<const BufferId> parts) {
   bucket.elements = bytes / static_cast<std::int64_t>(size_of(bucket.dtype));
   Buffer all{.name = bucket.name,
              .operand = {bucket.dtype, Shape{bucket.elements}, Layout::row_major(1)},
-             .memory = MemoryClass::gradients,
-             .arena = ArenaKind::gradients};
+             .memory = memory,
+             .arena = arena};
   all.bytes = bytes;
   program_.buffers.push_back(std::move(all));
   return id;

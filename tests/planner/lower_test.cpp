@@ -129,6 +129,19 @@ TEST(SelectKernels, ConvertsWhereAKernelWantsAnotherLayout) {
   EXPECT_EQ(Lowered(g).operators(), (Names{"Reorder"}));
 }
 
+// A sum of no parameter's gradient lives as long as it is read: between layers of tensor parallel products there is one after the other.
+TEST(SelectKernels, SumsOfActivationsAreActivations) {
+  Graph g;
+  GraphBuilder b(g, "n", {});
+  const ValueId sum = b.emit("AllReduce", {b.neg(g.add_input("x", {DType::float32, {20}}))});
+  g[sum].name = "sum";
+  g.outputs = {b.emit("Abs", {sum})};
+  const Lowered lowered(g);
+  EXPECT_EQ(lowered.of("sum").arena, ArenaKind::scratch);
+  EXPECT_EQ(lowered.of("bucket 0").arena, ArenaKind::scratch);
+  EXPECT_EQ(lowered.of("bucket 0").memory, MemoryClass::activations);
+}
+
 // Two sums in one node: one operand is written into the bucket, the other, which is read again, is copied there.
 TEST(SelectKernels, SumsLieSideBySideInTheirBucket) {
   Graph g;

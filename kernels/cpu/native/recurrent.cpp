@@ -78,7 +78,7 @@ class Recurrent {
 Descriptions describe_recurrent(const KernelRequest& request) {
   const Problem p(request, request.inputs[0].shape, 0, request.inputs[1].shape);
   const bool training = operand_at(request.outputs, p.lstm() ? 3 : 2).present();
-  KernelDescription d = row_major_description("native.recurrent", request, 0.6 * product_efficiency());
+  KernelDescription d = row_major_description("native.recurrent", request, 0.7 * product_efficiency());
   return in_both_ways(d, request, p, [&](KernelDescription way, const Problem& of) {
     visit_type(request.inputs[0].dtype, [&]<class T>() {
       const Recurrent<T> kernel(of, training);

@@ -143,7 +143,7 @@ class RecurrentBackward {
 Descriptions describe_recurrent_backward(const KernelRequest& request) {
   const Problem p(request, request.inputs[1].shape, 1, request.inputs[0].shape);
   const int of_r = p.lstm() ? 3 : 2;
-  KernelDescription d = row_major_description("native.recurrent_backward", request, 0.6 * product_efficiency());
+  KernelDescription d = row_major_description("native.recurrent_backward", request, 0.7 * product_efficiency());
   return in_both_ways(d, request, p, [&](KernelDescription way, const Problem& of) {
     visit_type(request.inputs[0].dtype, [&]<class T>() {
       const RecurrentBackward<T> kernel(of, operand_at(request.outputs, of_r).present(), operand_at(request.outputs, of_r + 1).present());
