@@ -9,7 +9,6 @@
 #include <array>
 #include <cstring>
 
-#include "base/atomic_file.h"
 #include "base/file_kind.h"
 #include "graph/file_values.h"
 #include "graph/tensor_chunks.h"
@@ -167,7 +166,7 @@ Json parts_in(const std::filesystem::path& path, const Opened& o) {
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer) {
+AtomicFile filled_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer) {
   Json::Object header{{"__metadata__", Json::Object{{"crc32", no_sum}, {"format", version}, {"state", state.dump()}}}};
   std::int64_t size = 0;
   std::uint32_t of_data = 0;
@@ -187,7 +186,11 @@ void write_checkpoint(const std::filesystem::path& path, const Json& state, cons
       file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     });
   });
-  file.commit();
+  return file;
+}
+
+void write_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer) {
+  filled_checkpoint(path, state, weights, optimizer).commit();
 }
 
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {

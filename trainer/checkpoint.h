@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/json.h"
 #include "runtime/safetensors.h"
 
@@ -23,6 +24,8 @@ struct Checkpoint {
 // Replaces the file at once: a failure (io) leaves the earlier one whole. The sources are asked twice, for what there is and
 // to write it, and no more than one tensor is kept at a time: of one with a source (graph/tensor.h) a piece.
 void write_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer);
+// The same, but for its last step, AtomicFile::commit(), which brings it to the disk: behind it the sources are asked no more.
+AtomicFile filled_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer);
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
 // An index of parts in a checkpoint's place, by json_of_parts(). They must be there.

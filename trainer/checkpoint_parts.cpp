@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/atomic_file.h"
 #include "base/crc32c.h"
-#include "base/input_file.h"
 #include "graph/tensor_chunks.h"
 #include "runtime/safetensors.h"
 #include "trainer/checkpoint.h"
@@ -42,28 +40,33 @@ TensorType type_of(const PlacedValue& value) { return {value.type.dtype, shape_o
 class PlacedSource final : public TensorSource {
  public:
   struct Place {
-    std::shared_ptr<const InputFile> file;
+    std::size_t part = 0;
     std::int64_t at = 0;
     AxisRuns runs;
   };
-  PlacedSource(TensorType type, std::vector<Place> places) : type_(std::move(type)), places_(std::move(places)) {}
+  PlacedSource(TensorType type, std::shared_ptr<const PartFiles> files, std::vector<Place> places)
+      : type_(std::move(type)), files_(std::move(files)), places_(std::move(places)) {}
 
   void read(std::span<std::byte> to, std::int64_t offset) const override {
     std::vector<IndexRun> read;
-    for (const Place& place : places_)
+    for (const Place& place : places_) {
+      std::shared_ptr<const InputFile> file;
       for_each_run(type_, place.runs, offset, offset + std::ssize(to), [&](std::int64_t whole, std::int64_t part, std::int64_t bytes) {
-        place.file->read(reinterpret_cast<char*>(to.data() + (whole - offset)), static_cast<std::size_t>(bytes), place.at + part);
+        if (!file) file = files_->open(place.part);
+        file->read(reinterpret_cast<char*>(to.data() + (whole - offset)), static_cast<std::size_t>(bytes), place.at + part);
         read.push_back({whole, whole + bytes});
       });
+    }
     std::ranges::sort(read, {}, &IndexRun::begin);
     std::int64_t end = offset;  // up to here all was read, and once
     for (const IndexRun& run : read) end = run.begin == end ? run.end : -1;
     if (end != offset + std::ssize(to))
-      fail(ExitCode::data, places_.front().file->name(), ": its checkpoint does not have each byte of a value once, ", type_);
+      fail(ExitCode::data, files_->index().string(), ": its parts do not have each byte of a value once, ", type_);
   }
 
  private:
   TensorType type_;
+  std::shared_ptr<const PartFiles> files_;
   std::vector<Place> places_;
 };
 
@@ -104,27 +107,7 @@ CheckpointPart part_in(const Json& json) {
   return part;
 }
 
-std::shared_ptr<const InputFile> open_part(const fs::path& index, const CheckpointPart& part, bool check) {
-  const auto file = std::make_shared<const InputFile>(folder_of_parts(index) / part.name, ExitCode::data);
-  const auto other = [&](const std::string& what) {
-    fail(ExitCode::data, file->name(), ": is not the part that ", index.string(), " names: ", what);
-  };
-  if (file->size() != part.bytes) other(concat("it has ", file->size(), " bytes, expected ", part.bytes));
-  if (!check) return file;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(part.bytes, tensor_chunk)));
-  std::uint32_t sum = 0;
-  for (std::int64_t at = 0; at < part.bytes; at += std::ssize(piece)) {
-    const auto bytes = std::span(piece).first(static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(piece), part.bytes - at)));
-    file->read(reinterpret_cast<char*>(bytes.data()), bytes.size(), at);
-    sum = crc32c(sum, bytes);
-  }
-  if (sum != part.crc32c) other("its checksum differs");
-  return file;
-}
-
 }  // namespace
-
-fs::path folder_of_parts(const fs::path& index) { return index.parent_path() / "parts"; }
 
 std::string name_of_part(std::int64_t step, std::uint32_t drawn, int rank, int ranks) {
   return fmt::format("step-{}-{:08x}.{}-of-{}.part", step, drawn, rank, ranks);
@@ -147,19 +130,17 @@ PartHeader lay_out(std::span<PlacedValue> values, std::size_t part) {
   return {text, std::ssize(text) + size};
 }
 
-std::uint32_t write_part(const fs::path& path, const PartHeader& header, std::span<const PlacedValue> values, std::size_t part,
-                         const std::function<Tensor(std::size_t)>& value) {
-  AtomicFile file(path.parent_path().parent_path(), path.parent_path().filename() / path.filename());
-  std::uint32_t sum = 0;
+WrittenPart write_part(const fs::path& path, const PartHeader& header, std::span<const PlacedValue> values, std::size_t part,
+                       const std::function<Tensor(std::size_t)>& value) {
+  WrittenPart written{.file = {path.parent_path().parent_path(), path.parent_path().filename() / path.filename()}};
   const auto append = [&](std::span<const std::byte> bytes) {
-    file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    sum = crc32c(sum, bytes);
+    written.file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    written.crc32c = crc32c(written.crc32c, bytes);
   };
   append(std::as_bytes(std::span(header.text)));
   for (std::size_t i = 0; i < values.size(); ++i)
     if (values[i].part == part) each_chunk(value(i), [&](std::span<const std::byte> bytes, std::int64_t) { append(bytes); });
-  file.commit();
-  return sum;
+  return written;
 }
 
 Json json_of_parts(std::span<const CheckpointPart> parts, std::span<const PlacedValue> values) {
@@ -185,8 +166,9 @@ Json json_of_parts(std::span<const CheckpointPart> parts, std::span<const Placed
 PlacedTensors open_parts(const fs::path& index, const Json& said, const std::function<bool(std::size_t)>& check) {
   std::vector<CheckpointPart> parts;
   for (const Json& part : said.at("parts").array()) parts.push_back(part_in(part));
-  std::vector<std::shared_ptr<const InputFile>> files;
-  for (const CheckpointPart& part : parts) files.push_back(open_part(index, part, !check || check(files.size())));
+  const auto files = std::make_shared<const PartFiles>(index, parts);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (!check || check(i)) files->check(i);
   PlacedTensors tensors;
   for (const Json& value : said.at("values").array()) {
     const std::string name = unescaped(value.at("name").text());
@@ -196,9 +178,9 @@ PlacedTensors open_parts(const fs::path& index, const Json& said, const std::fun
     for (const Json& json : value.at("places").array()) {
       if (json.array().size() != 3) fail("'", name, "' has a place of ", json.array().size(), " entries, expected 3");
       const std::int64_t part = json.array()[0].integer(), at = json.array()[1].integer();
-      if (part < 0 || part >= std::ssize(files)) fail("'", name, "' is in part ", part, " of ", files.size());
+      if (part < 0 || part >= std::ssize(parts)) fail("'", name, "' is in part ", part, " of ", parts.size());
       const std::int64_t all = parts[static_cast<std::size_t>(part)].bytes;
-      PlacedSource::Place place{files[static_cast<std::size_t>(part)], at, runs_in(json.array()[2], type.shape)};
+      PlacedSource::Place place{static_cast<std::size_t>(part), at, runs_in(json.array()[2], type.shape)};
       const std::int64_t size = bytes_of({type.dtype, shape_of(type.shape, place.runs)});
       if (at < 0 || at > all || size > all - at) fail("'", name, "' has ", size, " bytes at ", at, " of ", all);
       bytes += size;
@@ -210,7 +192,7 @@ PlacedTensors open_parts(const fs::path& index, const Json& said, const std::fun
     const std::string folder = name.substr(0, slash);
     if (folder != "weights" && folder != "optimizer") continue;
     (folder == "weights" ? tensors.weights : tensors.optimizer)
-        .push_back({name.substr(slash + 1), Tensor(type, std::make_shared<PlacedSource>(type, std::move(places)))});
+        .push_back({name.substr(slash + 1), Tensor(type, std::make_shared<PlacedSource>(type, files, std::move(places)))});
   }
   return tensors;
 }

@@ -8,17 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/json.h"
 #include "graph/index_runs.h"
 #include "runtime/session.h"
+#include "trainer/part_files.h"
 
 namespace tandem {
 
-struct CheckpointPart {
-  std::string name;         // in the folder of parts
-  std::int64_t bytes = 0;   // of the file
-  std::uint32_t crc32c = 0;  // of all of them
-};
 // What a part has of a value.
 struct PlacedValue {
   std::string folder, name;  // of the value: "weights" or "optimizer", and the template's or the planner's name
@@ -28,7 +25,6 @@ struct PlacedValue {
   std::int64_t at = 0;       // in the part's file: lay_out()
 };
 
-std::filesystem::path folder_of_parts(const std::filesystem::path& index);
 // "step-12-01234567.0-of-2.part": of step 12, drawn number 01234567, rank 0 of 2.
 std::string name_of_part(std::int64_t step, std::uint32_t drawn, int rank, int ranks);
 
@@ -38,16 +34,21 @@ struct PartHeader {
   std::int64_t file_bytes = 0;
 };
 PartHeader lay_out(std::span<PlacedValue> values, std::size_t part);
-// Writes what was laid out, flushed to the disk; `value` gives the values of each by its number, once. Returns the file's checksum. Fails
-// (io).
-std::uint32_t write_part(const std::filesystem::path& path, const PartHeader& header, std::span<const PlacedValue> values, std::size_t part,
-                         const std::function<Tensor(std::size_t)>& value);
+// Writes what was laid out; `value` gives the values of each by its number, once. The file is on the disk, and has its name, behind
+// file.commit(). Fails (io).
+struct WrittenPart {
+  AtomicFile file;
+  std::uint32_t crc32c = 0;  // of all its bytes
+};
+WrittenPart write_part(const std::filesystem::path& path, const PartHeader& header, std::span<const PlacedValue> values, std::size_t part,
+                       const std::function<Tensor(std::size_t)>& value);
 
 // What an index says: its parts, and where the values lie, of one value one behind the other.
 Json json_of_parts(std::span<const CheckpointPart> parts, std::span<const PlacedValue> values);
 
 // The values of an index, which stay in the parts until they are asked for. Parts of the numbers that `check` takes are read once, for
-// their checksum; empty: all. Fails (io) where a part cannot be read, (data) where it is not the one that was written, naming it.
+// their checksum; empty: all. The others are opened when a value in them is read. Fails (io) where a part cannot be read, (data) where it
+// is not the one that was written, naming it.
 struct PlacedTensors {
   std::vector<NamedTensor> weights{}, optimizer{};
 };

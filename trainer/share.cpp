@@ -1,6 +1,7 @@
 #include "trainer/share.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <utility>
 
@@ -64,6 +65,27 @@ std::vector<std::string> gather_texts(World& world, const std::string& said) {
     at += size;
   }
   return texts;
+}
+
+std::vector<std::string> gather_results(World& world, const std::function<std::string()>& work) {
+  constexpr char failed = '!';  // begins what a rank says that has failed, with the code of that
+  std::string said;
+  try {
+    const World::Busy busy(&world);
+    said = concat(' ', work());
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::communication) throw;
+    said = concat(failed, static_cast<int>(e.code()), ' ', e.what());
+  }
+  std::vector<std::string> all = gather_texts(world, said);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const std::string text = std::exchange(all[r], all[r].substr(1));
+    if (text[0] != failed) continue;
+    int code = 0;
+    const char* const end = std::from_chars(text.data() + 1, text.data() + text.size(), code).ptr;
+    fail(static_cast<ExitCode>(code), r == 0 ? "" : concat("rank ", r, ": "), end + 1);
+  }
+  return all;
 }
 
 }  // namespace tandem

@@ -1,5 +1,9 @@
 // What rank 0 has and the others need, and what each says to all.
 #pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "ranks/world.h"
 #include "trainer/checkpoint.h"
 
@@ -14,5 +18,7 @@ std::vector<NamedTensor> share_names(World* world, std::vector<NamedTensor> valu
 
 // What each rank says, by rank.
 std::vector<std::string> gather_texts(World& world, const std::string& said);
+// The same of what `work` returns on each. Where it fails on some, all fail as the first of these, whose rank is named.
+std::vector<std::string> gather_results(World& world, const std::function<std::string()>& work);
 
 }  // namespace tandem

@@ -18,8 +18,9 @@ struct ProcessMemory {
 // Of one process with all devices of the plan.
 ProcessMemory process_memory(const Plan& plan);
 
-// Bytes of the copy of parameters and optimizer state that a checkpoint is written from while the run goes on; 0: the run waits, and
-// nothing is copied. A copy takes 64 MiB, or a part in 32 of a device's arenas, at most; where parameters lie in parts 64 MiB.
+// Bytes of the copy of parameters and optimizer state that a checkpoint is written from while the run goes on; 0: nothing is copied, and
+// the run waits until the system has taken the values. A copy takes 64 MiB, or a part in 32 of a device's arenas, at most; where parameters
+// lie in parts 64 MiB.
 std::int64_t copied_bytes(const Plan& plan);
 
 }  // namespace tandem

@@ -1,10 +1,16 @@
 // Checkpoints in parts, as files: an index with its parts gives what was written, and nothing else is taken for one.
 #include "trainer/checkpoint_parts.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <numeric>
+#include <set>
 
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "base/file.h"
+#include "tests/trainer/flipped_bits.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/checkpoint.h"
 
@@ -49,9 +55,11 @@ std::vector<std::string> write(const fs::path& index, std::int64_t step, std::ui
     const PartHeader header = lay_out(values, part);
     names.push_back(name_of_part(step, drawn, r, 2));
     const fs::path file = folder_of_parts(index) / names.back();
-    const std::uint32_t sum = write_part(file, header, values, part, [&](std::size_t i) { return part_of(values[i]); });
+    WrittenPart written = write_part(file, header, values, part, [&](std::size_t i) { return part_of(values[i]); });
+    EXPECT_FALSE(fs::exists(file));
+    written.file.commit();
     EXPECT_EQ(static_cast<std::int64_t>(fs::file_size(file)), header.file_bytes);
-    parts.push_back({names.back(), header.file_bytes, sum});
+    parts.push_back({names.back(), header.file_bytes, written.crc32c});
   }
   write_index(index, Json::Object{{"step", step}}, json_of_parts(parts, values));
   return names;
@@ -79,6 +87,50 @@ TEST(CheckpointParts, GiveTheValuesBitByBit) {
   }
 }
 
+// The parts of more ranks than this process may have files open.
+TEST(CheckpointParts, AreReadOfMoreRanksThanFilesCanBeOpen) {
+  constexpr int ranks = 1500;
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "parts");
+  const TensorType type{DType::float32, {ranks, 4}};
+  std::vector<PlacedValue> values;
+  for (int r = 0; r < ranks; ++r)
+    values.push_back({"weights", "w", type, {std::vector<IndexRun>{{r, r + 1}}}, static_cast<std::size_t>(r)});
+  std::vector<CheckpointPart> parts;
+  for (int r = 0; r < ranks; ++r) {
+    const auto part = static_cast<std::size_t>(r);
+    std::string bytes = lay_out(values, part).text;
+    const Tensor row = part_of(values[part]);
+    bytes.append(reinterpret_cast<const char*>(row.bytes().data()), row.bytes().size());
+    const std::string name = name_of_part(3, 7, r, ranks);
+    folder.write("parts/" + name, bytes);
+    parts.push_back({name, std::ssize(bytes), crc32c(0, std::as_bytes(std::span(bytes)))});
+  }
+  write_index(folder / "c", Json::Object{}, json_of_parts(parts, values));
+
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = 256, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  struct Restore {
+    const rlimit& limit;
+    ~Restore() { ::setrlimit(RLIMIT_NOFILE, &limit); }
+  } restored{before};
+  for (const bool checks : {true, false}) {
+    const Checkpoint back = read_checkpoint(folder / "c", [&](std::size_t) { return checks; });
+    ASSERT_EQ(back.weights.size(), 1U);
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(back.weights[0].tensor == counted(type));
+      back.weights[0].tensor.release();
+    }
+    // A part that is replaced while the checkpoint is in use is another.
+    const fs::path first = folder / "parts" / parts[0].name;
+    const std::string bytes = read_file(first);
+    write_atomically(first, bytes);
+    expect_error(ExitCode::data, first.string() + ": has changed while it is in use", [&] { back.weights[0].tensor.bytes(); });
+  }
+}
+
 // Whatever happens to a part is found and told by its name.
 TEST(CheckpointParts, AreTakenOnlyAsTheyWereWritten) {
   const TemporaryFolder folder;
@@ -93,11 +145,7 @@ TEST(CheckpointParts, AreTakenOnlyAsTheyWereWritten) {
   refused(good.substr(0, good.size() - 1), concat("it has ", good.size() - 1, " bytes, expected ", good.size()));
   refused(good + '\0', "it has ");
   refused("", "it has 0 bytes");
-  for (std::size_t at = 0; at < good.size(); ++at) {
-    std::string bytes = good;
-    bytes[at] = static_cast<char>(bytes[at] ^ 1 << at % 8);
-    refused(bytes, "its checksum differs");
-  }
+  for_each_flipped_bit(good, [&](const std::string& bytes) { refused(bytes, "its checksum differs"); });
   // Another rank's share of the check finds it; who does not check it reads nothing of it.
   EXPECT_NO_THROW(read_checkpoint(folder / "c", [](std::size_t file) { return file == 0; }));
   fs::remove(part);
@@ -110,12 +158,9 @@ TEST(CheckpointParts, NoBitOfAnIndexCanChange) {
   const TemporaryFolder folder;
   write(folder / "c", 3);
   const std::string good = read_file(folder / "c");
-  for (std::size_t at = 0; at < good.size(); ++at) {
-    std::string bytes = good;
-    bytes[at] = static_cast<char>(bytes[at] ^ 1 << at % 8);
-    folder.write("flipped", bytes);
-    EXPECT_THROW(read_checkpoint(folder / "flipped"), Error) << "byte " << at;
-  }
+  for_each_flipped_bit(good, [&](const std::string& bytes) {
+    EXPECT_THROW(read_checkpoint(folder.write("flipped", bytes)), Error);
+  });
   for (std::size_t size = 0; size < good.size(); size += 7) {
     folder.write("cut", good.substr(0, size));
     EXPECT_THROW(read_checkpoint(folder / "cut"), Error) << size;
@@ -154,7 +199,7 @@ TEST(CheckpointParts, AnIndexSaysOnlyWhatCanBe) {
   // As many bytes as the value has, of one half twice.
   write_index(folder / "twice", Json::Object{}, Json::parse(value("[[0,8,[[0,1]]],[0,8,[[0,1]]]]")));
   const Checkpoint twice = read_checkpoint(folder / "twice", [](std::size_t) { return false; });
-  expect_error(ExitCode::data, "does not have each byte of a value once, float32[2,3]", [&] { twice.weights[0].tensor.bytes(); });
+  expect_error(ExitCode::data, "its parts do not have each byte of a value once, float32[2,3]", [&] { twice.weights[0].tensor.bytes(); });
 }
 
 // What no index names is left of a killed run. What one names stays, also under its other names.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "tests/trainer/flipped_bits.h"
 #include "tests/trainer/temporary_folder.h"
 #include "trainer/records/run_folder.h"
 
@@ -59,13 +60,9 @@ TEST(CheckpointFile, OffsetsFitTheirTensors) {
 TEST(CheckpointFile, NoBitCanChange) {
   const TemporaryFolder folder;
   write_checkpoint(folder / "c", sample());
-  const std::string good = read_file(folder / "c");
-  for (std::size_t at = 0; at < good.size(); ++at) {
-    std::string bytes = good;
-    bytes[at] = static_cast<char>(bytes[at] ^ 1 << at % 8);
-    folder.write("flipped", bytes);
-    EXPECT_THROW(read_checkpoint(folder / "flipped"), Error) << "byte " << at;
-  }
+  for_each_flipped_bit(read_file(folder / "c"), [&](const std::string& bytes) {
+    EXPECT_THROW(read_checkpoint(folder.write("flipped", bytes)), Error);
+  });
 }
 
 // A quarter of a MiB is not held while nobody asks for it; bits that change behind it are found while it is not.

@@ -1,13 +1,30 @@
-// Checkpoints that ranks (threads of this process, each with its World) write together: what they hold, who goes on from them, and what
-// becomes of a write that fails on one rank.
+// Checkpoints that ranks (threads of this process, each with its World) write together: when they are there, what they hold, who goes on
+// from them, and what becomes of a write that fails on one rank.
 #include "trainer/records/rank_parts.h"
 
+#include <dlfcn.h>
+#include <sys/socket.h>
+
+#include <atomic>
 #include <thread>
 
 #include "planner/place/parallel.h"
 #include "tests/ranks/address.h"
 #include "tests/trainer/model_runs.h"
 #include "trainer/checkpoint_parts.h"
+
+namespace {
+std::atomic<std::int64_t> sent_bytes = 0;  // of all ranks of this process, by sockets
+constexpr std::int64_t most_bytes = 4000;  // of what they say of a checkpoint in parts; the values of the smallest model are 100 times that
+}  // namespace
+
+// In the C library's place, through which ranks send.
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  static const auto library = reinterpret_cast<decltype(&sendmsg)>(::dlsym(RTLD_NEXT, "sendmsg"));
+  const ssize_t sent = library(socket, message, flags);
+  if (sent > 0) sent_bytes += sent;
+  return sent;
+}
 
 namespace tandem::model_tests {
 namespace {
@@ -153,7 +170,9 @@ TEST(PartsOfARun, TakeNoMoreMessagesForALargerModel) {
     on_ranks(2, [&](World* world) {
       Writer writer(model, *world, folder / model);
       const std::uint64_t before = world->messages();
+      const std::int64_t bytes_before = sent_bytes;
       EXPECT_EQ(writer.parts.write(1, [&](const Json& parts) { write_index(folder / model / "c", Json::Object{}, parts); }), "");
+      EXPECT_LT(sent_bytes - bytes_before, most_bytes) << "and no value of the model";
       if (world->rank() == 0) taken.push_back(world->messages() - before);
     });
     EXPECT_EQ(names_of_parts(folder / model / "c").size(), 2U);
@@ -175,7 +194,7 @@ TEST(PartsOfARun, ThatOneRankCannotWriteAreNoCheckpoint) {
       return [&, step](const Json& parts) { write_index(folder / "run/last.checkpoint", Json::Object{{"step", step}}, parts); };
     };
     EXPECT_EQ(writer.parts.write(1, commit(1)), "");
-    const RankParts other(writer.session, *world, world->rank() == 1 ? folder / "broken" : folder / "run");
+    RankParts other(writer.session, *world, world->rank() == 1 ? folder / "broken" : folder / "run");
     const std::string failure = other.write(2, commit(2));
     EXPECT_NE(failure.find("rank 1: cannot open the folder of '"), std::string::npos) << failure;
     const std::string first = writer.parts.write(3, [](const Json&) { throw std::runtime_error("the disk is full"); });
@@ -184,6 +203,90 @@ TEST(PartsOfARun, ThatOneRankCannotWriteAreNoCheckpoint) {
     EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), 1);
     EXPECT_EQ(parts_in(folder / "run"), 2U);
   });
+}
+
+// What steps change while a thread writes is not in it.
+TEST(PartsOfARun, HoldWhatWasThereWhenTheyWereBegun) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](World* world) {
+    Writer writer("mlp", *world, folder.text());
+    const auto commit = [&](const Json& parts) { write_index(folder / "last.checkpoint", Json::Object{}, parts); };
+    std::vector<NamedTensor> ones, twos;
+    for (const PlanParameter& p : writer.session.plan().parameters) {
+      if (p.role != ValueRole::plain) continue;
+      for (auto [list, value] : {std::pair{&ones, 1.F}, {&twos, 2.F}}) {
+        list->push_back({p.name, Tensor(p.type)});
+        std::ranges::fill(list->back().tensor.write<float>(), value);
+      }
+    }
+    writer.session.set_parameters(ones);
+    writer.parts.begin(1);
+    writer.session.set_parameters(twos);
+    EXPECT_FALSE(fs::exists(folder / "last.checkpoint")) << "rank 0 has not heard of all";
+    EXPECT_EQ(writer.parts.finish(commit), "");
+    if (world->rank() == 0) EXPECT_TRUE(same(read_checkpoint(folder / "last.checkpoint").weights, ones));
+    writer.parts.begin(2);
+    writer.parts.abandon();  // then its parts are left, and go with the next that is written
+    if (world->rank() == 0) EXPECT_TRUE(same(read_checkpoint(folder / "last.checkpoint").weights, ones));
+    EXPECT_EQ(writer.parts.write(3, commit), "");
+    if (world->rank() == 0) EXPECT_EQ(parts_in(folder.text()), 2U);
+  });
+}
+
+// The index comes when all ranks have met and found their parts written, long before the next checkpoint or the end of the epoch; each
+// checkpoint has the values of its step.
+TEST(PartsOfARun, AreACheckpointSoonAfterItsStep) {
+  const TemporaryFolder folder;
+  const Splits data = digits("synthetic:digits,train=2400,test=8");  // 50 steps an epoch
+  std::vector<std::vector<NamedTensor>> checkpoints;
+  std::atomic<std::int64_t> seen = 0;
+  for (const Cluster& cluster : {clusters[0], Cluster{"in_one_process", 1, clusters[0].devices, clusters[0].parallel}}) {
+    const fs::path run = folder / cluster.name;
+    on_ranks(cluster.ranks, [&](World* world) {
+      Model model = compiled("mlp", options_on(cluster, world));
+      FitOptions fit{.epochs = 1, .learning_rate = 0.01, .run_dir = run, .checkpoint_steps = 20, .keep_checkpoints = 9};
+      if (world && world->rank() == 0)
+        fit.callbacks.on_step = [&](const StepReport& r) {
+          EXPECT_FALSE(r.step <= 20 && fs::exists(run / "last.checkpoint"));
+          if (r.step <= 20 || r.step >= 40) return;
+          if (seen == 0 && fs::exists(run / "last.checkpoint")) seen = r.step;
+          if (seen == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        };
+      model.fit(*data.train, fit);
+    });
+    for (const char* step : {"step-20.checkpoint", "step-40.checkpoint", "step-50.checkpoint"})
+      checkpoints.push_back(read_checkpoint(run / step).weights);
+  }
+  EXPECT_GT(seen, 0) << "no checkpoint of step 20 before that of step 40";
+  ASSERT_EQ(checkpoints.size(), 6U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(same(checkpoints[i], checkpoints[i + 3])) << i;
+}
+
+// Who fails while parts are written waits for nobody.
+TEST(PartsOfARun, OfARankThatFailsAreNoCheckpoint) {
+  const TemporaryFolder folder;
+  const Splits data = digits("synthetic:digits,train=480,test=8");
+  const test::RankAddress address;
+  std::vector<std::string> failures(2);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        World world({.rank = r, .ranks = 2, .address = address.text(), .timeout_seconds = 60});
+        Model model = compiled("mlp", options_on(clusters[0], &world));
+        FitOptions fit{.epochs = 1, .learning_rate = 0.01, .run_dir = folder / "run", .checkpoint_steps = 2};
+        fit.callbacks.on_step = [&](const StepReport& step) {
+          if (r == 1 && step.step == 3) fail(ExitCode::data, "no more data");
+        };
+        model.fit(*data.train, fit);
+      } catch (const Error& e) {
+        failures[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(failures[1], "no more data");
+  EXPECT_NE(failures[0].find("rank 1"), std::string::npos) << failures[0];
+  if (fs::exists(folder / "run/last.checkpoint")) EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), 2);
 }
 
 TEST(SharedFolder, IsOneThatAllRanksSeeByWhateverName) {

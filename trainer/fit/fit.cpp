@@ -68,10 +68,10 @@ History Fit::run_to_its_end() {
   } catch (const Error& e) {
     // Another rank failed. In the midst of a step the parameters are neither those before it nor those after it; of steps that were not
     // reported the losses are not known.
-    checkpoints_.finish();
+    checkpoints_.finish_alone();
     const bool whole = !in_step_ && waiting_.empty() && !s_.session->lacks_parameters();
     if (e.code() == ExitCode::communication && whole && at_.step > checkpoints_.step()) keep();
-    checkpoints_.finish();
+    checkpoints_.finish_alone();
     throw;
   }
   return history(stopped_);

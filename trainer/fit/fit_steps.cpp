@@ -69,10 +69,10 @@ bool Fit::reports_now(const Stepped& step) const {
   return reports_every_step_ || o_.check_nan || step.checkpoint_due || epoch_ends() || run_ends() || waiting_.size() >= report_steps_;
 }
 
-// With the outputs cross: whether this rank was asked to stop, whether it is time for a checkpoint, and after how many steps they are to
-// cross next.
+// With the outputs cross: whether this rank was asked to stop, whether it is time for a checkpoint, whether the part of one is written, and
+// after how many steps they are to cross next.
 void Fit::exchange_reports() {
-  enum : std::uint64_t { stop = 1, time = 2, step_count = 4 };
+  enum : std::uint64_t { stop = 1, time = 2, part = 4, step_count = 8 };
   constexpr double most_steps = 1000;
   double all = 0;
   for (const Stepped& step : waiting_) all += step.seconds;
@@ -80,9 +80,11 @@ void Fit::exchange_reports() {
   std::uint64_t word = step_count * static_cast<std::uint64_t>(std::clamp(steps, 1.0, most_steps));
   if (!reports_every_step_ && o_.callbacks.stop && o_.callbacks.stop()) word |= stop;
   if (time_is_over()) word |= time;
+  if (checkpoints_.part_is_written()) word |= part;
   const std::span<const std::uint64_t> words = s_.session->exchange_outputs(word);
   for (const std::uint64_t said : words) stop_asked_ = stop_asked_ || (said & stop);
   time_told_ = words[0] & time;
+  checkpoints_.set_all_parts_written(std::ranges::all_of(words, [](std::uint64_t said) { return said & part; }));
   report_steps_ = words[0] / step_count;
 }
 
@@ -118,7 +120,7 @@ void Fit::report_steps() {
 
 // What is to be done between this step and the next. Whether an epoch, or the run, has ended.
 bool Fit::end_step(const Stepped& step) {
-  checkpoints_.poll();
+  if (!ahead_ || !checkpoints_.all_parts_written()) checkpoints_.poll();
   if (reports_every_step_ && !run_ends() && asked_to_stop()) stop_asked_ = true;
   stopped_ = stop_asked_ && !run_ends() && !ahead_;
   const bool whole = epoch_ends(), ended = whole || run_ends();
@@ -179,6 +181,7 @@ bool Fit::goes_on(const Begun& now, bool due) const {
   if (!o_.run_ahead || stop_asked_ || s_.under_way == 0) return false;
   const std::int64_t done = at_.step + 1;
   return done < steps_.total() && !profiles(done) && now.index + 1 < order_.batches() && !due && !o_.check_nan &&
+         !checkpoints_.all_parts_written() &&
          (o_.check_replicas == 0 || done % o_.check_replicas != 0);
 }
 

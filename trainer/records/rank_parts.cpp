@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <optional>
 #include <random>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "runtime/owned_parts.h"
-#include "trainer/checkpoint_parts.h"
 #include "trainer/share.h"
 
 namespace tandem {
@@ -63,17 +63,18 @@ std::vector<PlacedValue> placed(const std::vector<OwnedPart>& owned) {
 
 }  // namespace
 
-std::string tried_twice(const std::function<void()>& work) {
-  std::string failure;
-  for (int time = 0; time < 2; ++time) {
-    try {
-      work();
-      return "";
-    } catch (const std::exception& e) {  // of whatever kind: a thread has nobody to pass it to
-      failure = e.what();
-    }
+std::string failure_of(const std::function<void()>& work) {
+  try {
+    work();
+    return "";
+  } catch (const std::exception& e) {  // of whatever kind: a thread has nobody to pass it to
+    return e.what();
   }
-  return failure;
+}
+
+std::string tried_twice(const std::function<void()>& work) {
+  const std::string failure = failure_of(work);
+  return failure.empty() ? "" : failure_of(work);
 }
 
 fs::path shared_folder(World& world, const fs::path& own, std::string& why) {
@@ -97,38 +98,57 @@ fs::path shared_folder(World& world, const fs::path& own, std::string& why) {
   return {};
 }
 
-std::string RankParts::write(std::int64_t step, const std::function<void(const Json& parts)>& commit) const {
+void RankParts::begin(std::int64_t step) {
   const int ranks = world_.ranks(), rank = world_.rank();
+  const auto own = static_cast<std::size_t>(rank);
   std::uint32_t drawn = first() ? std::random_device()() : 0;
   const std::string told = world_.broadcast(std::to_string(drawn));
   std::from_chars(told.data(), told.data() + told.size(), drawn);
-  std::vector<CheckpointPart> parts;
-  std::vector<PlacedValue> values;
-  std::uint32_t sum = 0;
-  const std::string own_failure = tried_twice([&] {
+  std::optional<AtomicFile> file;
+  const std::string failure = tried_twice([&] {
     const World::Busy busy(&world_);
+    file.reset();
     const std::vector<OwnedPart> owned = owned_parts(session_.plan(), ranks);
-    values = placed(owned);
-    parts.clear();
-    PartHeader own;
+    values_ = placed(owned);
+    written_.clear();
+    PartHeader header;
     for (int r = 0; r < ranks; ++r) {
-      PartHeader header = lay_out(values, static_cast<std::size_t>(r));
-      parts.push_back({.name = name_of_part(step, drawn, r, ranks), .bytes = header.file_bytes});
-      if (r == rank) own = std::move(header);
+      PartHeader of_rank = lay_out(values_, static_cast<std::size_t>(r));
+      written_.push_back({.name = name_of_part(step, drawn, r, ranks), .bytes = of_rank.file_bytes});
+      if (r == rank) header = std::move(of_rank);
     }
-    sum = write_part(folder_of_parts(folder_ / "index") / parts[static_cast<std::size_t>(rank)].name, own, values,
-                     static_cast<std::size_t>(rank), [&](std::size_t i) { return session_.part(*owned[i].parameter, owned[i].part); });
+    WrittenPart part = write_part(folder_of_parts(folder_ / "index") / written_[own].name, header, values_, own,
+                                  [&](std::size_t i) { return session_.part(*owned[i].parameter, owned[i].part); });
+    written_[own].crc32c = part.crc32c;
+    file.emplace(std::move(part.file));
   });
+  writer_ = !failure.empty() ? std::async(std::launch::deferred, [failure] { return failure; })
+                             : std::async(std::launch::async, [filled = std::move(*file)]() mutable {
+                                 return failure_of([&] { AtomicFile(std::move(filled)).commit(); });
+                               });
+}
+
+std::string RankParts::finish(const Commit& commit) {
+  std::string own_failure;
+  {
+    const World::Busy busy(&world_);
+    own_failure = writer_.get();
+  }
+  const std::uint32_t sum = written_.empty() ? 0 : written_[static_cast<std::size_t>(world_.rank())].crc32c;
   const std::vector<std::string> said = gather_texts(world_, own_failure.empty() ? std::to_string(sum) : failed + own_failure);
   std::string failure;
   for (std::size_t r = 0; r < said.size() && failure.empty(); ++r) {
     if (said[r].starts_with(failed)) failure = concat("rank ", r, ": ", said[r].substr(1));
-    else std::from_chars(said[r].data(), said[r].data() + said[r].size(), parts[r].crc32c);
+    else if (first()) std::from_chars(said[r].data(), said[r].data() + said[r].size(), written_[r].crc32c);
   }
   return by_first([&] {
     if (!failure.empty()) throw std::runtime_error(failure);
-    commit(json_of_parts(parts, values));
+    commit(json_of_parts(written_, values_));
   });
+}
+
+void RankParts::abandon() {
+  if (writer_.valid()) writer_.get();
 }
 
 // No rank writes a part while rank 0 removes some: the others wait for its word.
@@ -145,24 +165,13 @@ std::string RankParts::by_first(const std::function<void()>& work) const {
 
 Checkpoint RankParts::read(const fs::path& name) const {
   Checkpoint checkpoint;
-  std::string said;
-  try {
-    const World::Busy busy(&world_);
-    const auto ranks = static_cast<std::size_t>(world_.ranks()), rank = static_cast<std::size_t>(world_.rank());
+  const auto ranks = static_cast<std::size_t>(world_.ranks()), rank = static_cast<std::size_t>(world_.rank());
+  const std::vector<std::string> sums = gather_results(world_, [&] {
     checkpoint = read_checkpoint(folder_ / name, [&](std::size_t file) { return file % ranks == rank; });
-    said = checkpoint.checksum;
-  } catch (const Error& e) {
-    said = concat(failed, static_cast<int>(e.code()), ' ', e.what());
-  }
-  const std::vector<std::string> all = gather_texts(world_, said);
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (!all[r].starts_with(failed)) continue;
-    int code = 0;
-    const char* const end = std::from_chars(all[r].data() + 1, all[r].data() + all[r].size(), code).ptr;
-    fail(static_cast<ExitCode>(code), r == 0 ? "" : concat("rank ", r, ": "), end + 1);
-  }
-  for (std::size_t r = 1; r < all.size(); ++r)
-    if (all[r] != all[0]) fail(ExitCode::io, (folder_ / name).string(), ": rank ", r, " sees another file of that name than rank 0");
+    return checkpoint.checksum;
+  });
+  for (std::size_t r = 1; r < sums.size(); ++r)
+    if (sums[r] != sums[0]) fail(ExitCode::io, (folder_ / name).string(), ": rank ", r, " sees another file of that name than rank 0");
   return checkpoint;
 }
 

@@ -49,118 +49,117 @@ Checkpoint RunCheckpoints::snapshot(const Position& at) const {
   return {.state = state_of(at), .weights = s_.session->parameters(), .optimizer = s_.session->optimizer_state()};
 }
 
-// A copy is small, and takes no more than half of what is free; else there is none, and the run waits until the file is written.
+// A copy is small, and takes no more than half of what is free; else there is none.
 bool RunCheckpoints::room_for_snapshot() const {
   const std::int64_t bytes = copied_bytes(s_.session->plan(0));
   return bytes > 0 && bytes < free_host_memory() / 2;
 }
 
-void RunCheckpoints::write_from_session(const std::filesystem::path& path, const Position& at) const {
+AtomicFile RunCheckpoints::from_session(const std::filesystem::path& path, const Position& at) const {
   const auto all = [&](ValueRole role) { return [this, role](const Session::Visit& visit) { s_.session->each_streamed(role, visit); }; };
-  write_checkpoint(path, state_of(at), all(ValueRole::plain), all(ValueRole::optimizer_state));
+  return filled_checkpoint(path, state_of(at), all(ValueRole::plain), all(ValueRole::optimizer_state));
 }
 
 void RunCheckpoints::write(const Position& at, const std::filesystem::path& path) {
   const World::Busy busy(s_.options.world);
   finish();
-  write_from_session(path, at);
+  from_session(path, at).commit();
 }
 
-// A disk may be full for a while: the run goes on, and tries again at the next interval.
-void RunCheckpoints::write_last(std::int64_t step, const std::function<void()>& write) {
-  write_failure_ = tried_twice([&] {
-    write();
-    if (o_.keep_checkpoints > 0) folder_.keep_step(step, o_.keep_checkpoints);
-  });
+// `write` replaces the last checkpoint; a damaged one takes nothing's place.
+void RunCheckpoints::name_last(std::int64_t step, bool replaces, const std::function<void()>& write) const {
+  if (replaces) folder_.keep_last();
+  write();
+  if (o_.keep_checkpoints > 0) folder_.keep_step(step, o_.keep_checkpoints);
 }
 
+// A disk may be full for a while: the run goes on, and tries again at the next interval. What the system has, and cannot bring to the disk,
+// is not tried twice: a second try may say that it did.
 void RunCheckpoints::keep(Position& at) {
   finish();
   if (std::exchange(best_lost_, false)) at.best = not_measured;
-  if (parts_) {
-    write_failure_ = parts_->write(at.step, [&](const Json& parts) {
-      if (step_ > 0) folder_.keep_last();
-      write_index(folder_.last(), state_of(at), parts);
-      if (o_.keep_checkpoints > 0) folder_.keep_step(at.step, o_.keep_checkpoints);
-    });
-    writing_ = true;
-    writing_step_ = at.step;
-    return finish();
-  }
-  if (!folder_.kept()) {
+  if (!parts_ && !folder_.kept()) {
     step_ = at.step;
     ++written_;
     return;
   }
-  const World::Busy busy(s_.options.world);
-  const bool room = room_for_snapshot(), replaces = step_ > 0;  // a damaged one takes nothing's place
-  Checkpoint copy;
-  if (room) copy = snapshot(at);
-  writing_ = true;
-  done_ = false;
-  writing_step_ = at.step;
-  if (!room) {
-    write_last(at.step, [&] {
-      if (replaces) folder_.keep_last();
-      write_from_session(folder_.last(), at);
+  const World::Busy busy(parts_ ? nullptr : s_.options.world);
+  const auto name = [this, step = at.step, replaces = step_ > 0](const std::function<void()>& write) { name_last(step, replaces, write); };
+  if (parts_) {
+    parts_->begin(at.step);
+    if (s_.first())
+      commit_ = [this, name, state = state_of(at)](const Json& parts) { name([&] { write_index(folder_.last(), state, parts); }); };
+  } else if (room_for_snapshot()) {
+    writer_ = std::async(std::launch::async, [this, name, copy = snapshot(at)] {
+      return tried_twice([&] { name([&] { write_checkpoint(folder_.last(), copy); }); });
     });
-    return finish();
+  } else {
+    std::optional<AtomicFile> file;
+    const std::string failure = tried_twice([&] { file.emplace(from_session(folder_.last(), at)); });
+    writer_ = !failure.empty() ? std::async(std::launch::deferred, [failure] { return failure; })
+                               : std::async(std::launch::async, [name, filled = std::move(*file)]() mutable {
+                                   return failure_of([&] { name([&] { AtomicFile(std::move(filled)).commit(); }); });
+                                 });
   }
-  writer_ = std::thread([this, replaces, step = at.step, copy = std::move(copy)] {
-    write_last(step, [&] {
-      if (replaces) folder_.keep_last();
-      write_checkpoint(folder_.last(), copy);
-    });
-    done_ = true;
-  });
+  writing_ = true;
+  writing_step_ = at.step;
 }
 
 void RunCheckpoints::poll() {
-  if (writing_ && done_) finish();
+  if (writing_ && (parts_ ? all_parts_written_ : is_done(writer_))) finish();
 }
 
-void RunCheckpoints::join() {
-  if (writer_.joinable()) writer_.join();
+void RunCheckpoints::finish_alone() {
+  if (!parts_) return finish();
+  parts_->abandon();
+  writing_ = best_wanted_ = false;
 }
 
 void RunCheckpoints::finish() {
   if (!writing_) return;
-  const World::Busy busy(s_.options.world);
-  join();
-  writing_ = false;
-  const bool whole = write_failure_.empty();
+  std::string failure;
+  if (parts_) {
+    failure = parts_->finish(commit_);
+  } else {
+    const World::Busy busy(s_.options.world);
+    failure = writer_.get();
+  }
+  writing_ = all_parts_written_ = false;
+  const bool whole = failure.empty();
   if (whole) step_ = writing_step_;
   ++(whole ? written_ : failed_);
   if (whole && !parts_) remove_unnamed_parts(folder_.path());  // of a run that had ranks
   if (!whole) {
-    failure_ = write_failure_;
+    failure_ = failure;
     warn(concat("no checkpoint of step ", writing_step_, ": ", failure_, "; the next interval tries again"));
   }
   if (!std::exchange(best_wanted_, false)) return;
-  const std::string lost = whole ? tried_twice([&] { name_best(); }) : failure_;
+  const std::string lost = whole ? made_best() : failure_;
   if (lost.empty()) return;
   best_lost_ = true;
   warn(concat("the checkpoint of step ", writing_step_, " is not kept as the best: ", lost));
 }
 
-void RunCheckpoints::name_best() const {
-  if (!folder_.link_last(folder_.best())) write_atomically(folder_.best(), read_file(folder_.last()));
+// The last checkpoint, what went wrong or nothing.
+std::string RunCheckpoints::made_best() const {
+  const auto name = [&] {
+    if (!folder_.link_last(folder_.best())) write_atomically(folder_.best(), read_file(folder_.last()));
+  };
+  return parts_ ? parts_->by_first(name) : tried_twice(name);
 }
 
 // The last checkpoint has the same weights: a second name for it will do, once it is written.
 bool RunCheckpoints::keep_best(const Position& at) {
+  if (!parts_ && !folder_.kept()) return true;
+  if (writing_ && writing_step_ == at.step) return best_wanted_ = true;
+  finish();
   std::string failure;
-  if (parts_) {
-    failure = step_ == at.step ? parts_->by_first([&] { name_best(); }) : parts_->write(at.step, [&](const Json& parts) {
-      write_index(folder_.best(), state_of(at), parts);
-    });
-  } else {
-    if (!folder_.kept()) return true;
-    if (writing_ && writing_step_ == at.step) return best_wanted_ = true;
-    finish();
-    if (step_ == at.step && folder_.link_last(folder_.best())) return true;
+  if (step_ == at.step)
+    failure = made_best();
+  else if (parts_)
+    failure = parts_->write(at.step, [&](const Json& parts) { write_index(folder_.best(), state_of(at), parts); });
+  else
     failure = tried_twice([&] { write(at, folder_.best()); });
-  }
   if (!failure.empty()) warn(concat("no checkpoint of step ", at.step, ": ", failure, "; it would have been the best"));
   return failure.empty();
 }
@@ -231,7 +230,7 @@ Position RunCheckpoints::resume() {
     for (const auto& [role, list] : {std::pair{ValueRole::plain, &checkpoint.weights}, {ValueRole::optimizer_state, &checkpoint.optimizer}})
       set_shared(*s_.session, parts_ ? nullptr : world, std::move(*list), role);
   } catch (const Error& e) {
-    if (e.code() == ExitCode::communication) throw;
+    if (e.code() != ExitCode::model) throw;
     fail(ExitCode::usage, path, " is a checkpoint of another model: ", e.what());
   }
   return at;

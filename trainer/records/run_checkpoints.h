@@ -1,13 +1,11 @@
 // The checkpoints of one run: what they say of it, what happens where one cannot be written, and how a run goes on from one.
-// They are written by a thread while training goes on: it has a copy of weights and optimizer state, one at a time, so that a run
-// takes at most that much memory more. Where there is less, and where several ranks write parts, the run waits until the checkpoint is
-// written.
+// They are written by a thread while training goes on. It has a copy of weights and optimizer state, where that is small, one at a time. Of
+// others, and of parts of ranks, the run hands the values to the system before it goes on, and the thread brings them to the disk.
 #pragma once
-#include <atomic>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "data/dataset.h"
 #include "trainer/compiled_model.h"
@@ -31,7 +29,6 @@ class RunCheckpoints {
 
   // Writes where the run stands, with the session's tensors, as one file.
   void write(const Position& at, const std::filesystem::path& path);
-  ~RunCheckpoints() { join(); }
 
   // Begins to replace the last checkpoint, once the one before it is written. Where it cannot be written the run goes on: a
   // warning says so then, and it is counted. `at.best` is forgotten where the best checkpoint could not be kept.
@@ -40,7 +37,13 @@ class RunCheckpoints {
   bool keep_best(const Position& at);
   // Waits for what is being written, gives it its other names, and warns where it failed.
   void finish();
-  void poll();  // the same where it is written by now; after every step
+  // The same of ranks of which some may have failed, by each alone: what they write in parts is no checkpoint.
+  void finish_alone();
+  void poll();  // finish() where that waits for nothing; between any two steps
+  // Ranks that write parts must know of each other that they are through: whether this rank is, and what all said when they met.
+  bool part_is_written() const { return parts_ && writing_ && parts_->written(); }
+  void set_all_parts_written(bool all) { all_parts_written_ = all; }
+  bool all_parts_written() const { return all_parts_written_; }
   // Takes the last checkpoint, of this very run, into the session; says where it stands. Fails (usage) where it is of another, (data)
   // where no run stands so; warns of options that have changed and may.
   Position resume();
@@ -59,10 +62,9 @@ class RunCheckpoints {
   Json state_of(const Position& at) const;
   Checkpoint snapshot(const Position& at) const;
   bool room_for_snapshot() const;
-  void write_from_session(const std::filesystem::path& path, const Position& at) const;
-  void name_best() const;
-  void write_last(std::int64_t step, const std::function<void()>& write);
-  void join();
+  AtomicFile from_session(const std::filesystem::path& path, const Position& at) const;  // not committed
+  std::string made_best() const;
+  void name_last(std::int64_t step, bool replaces, const std::function<void()>& write) const;
 
   const RunFolder& folder_;
   CompiledModel& s_;
@@ -74,12 +76,11 @@ class RunCheckpoints {
   std::string failure_;
   std::optional<RankParts> parts_;
 
-  // Of the checkpoint that is being written: `writer_` alone looks at these until it is joined.
-  std::thread writer_;
-  std::atomic<bool> done_ = false;
-  bool writing_ = false, best_wanted_ = false, best_lost_ = false;
+  // Of the checkpoint that is being written.
+  std::future<std::string> writer_;  // what went wrong; of one file
+  RankParts::Commit commit_;         // of parts
+  bool writing_ = false, best_wanted_ = false, best_lost_ = false, all_parts_written_ = false;
   std::int64_t writing_step_ = 0;
-  std::string write_failure_;
 };
 
 }  // namespace tandem
