@@ -57,14 +57,10 @@ Evaluation held_out(const Invocation& call, Model& model, const Prepared& job, c
   return model.evaluate(*data, measuring);
 }
 
-// The weights of the best checkpoint, if one was kept; only rank 0 has the run's folder.
+// The weights of the best checkpoint, if one was kept; of rank 0 alone it is known where the run's folder is.
 void take_best(Model& model, const std::filesystem::path& file, World* world) {
   const bool here = is_first(world) && std::filesystem::exists(file);
-  if (!(world ? world->any(here) : here)) return;
-  Checkpoint checkpoint = here ? read_checkpoint(file) : Checkpoint{};
-  std::erase_if(checkpoint.optimizer, [](const NamedTensor& t) { return !t.name.starts_with("average/"); });
-  model.set_parameters(checkpoint.weights);
-  model.set_optimizer_state(checkpoint.optimizer);
+  if (world ? world->any(here) : here) model.take_checkpoint(file);
 }
 
 // Where the last weights go beside an average of them.

@@ -110,6 +110,9 @@ class Model {
   void set_parameters(std::span<const NamedTensor> values);  // of several ranks, rank 0's
   // by the names of a checkpoint: "momentum/WEIGHT"; of several ranks, rank 0's
   void set_optimizer_state(std::span<const NamedTensor> values);
+  // Takes the weights, and the averages of them, of a run's checkpoint, of this very model. All ranks call it. Where their values lie in
+  // parts and all see the file, each reads what its devices need; else rank 0 gives the values to the others. Fails (io, data) on all.
+  void take_checkpoint(const std::filesystem::path& file);
   // Makes `folder` one that fit goes on from by FitOptions::resume, where the last fit ended: a checkpoint and options.config.
   // `data` and `options` are that fit's. Fails (io) where it is there already or cannot be written.
   void keep(const std::filesystem::path& folder, const Dataset& data, const FitOptions& options);

@@ -46,6 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"two_of_two_started_here", "MODELS/mlp.onnx --devices cpu:0-3 --batch-size 61 --epochs 2 --keep best", 2, false, true},
                     Row{"that_share_layers", "MODELS/mlp.onnx --devices cpu:0-1 --parallel tensor=2 --batch-size 64 --optimizer adamw --clip-norm 1", 2, false, true},
                     Row{"with_uneven_parts_of_parameters", "MODELS/lenet.onnx --devices cpu:0-3 --parallel zero=3 --batch-size 64 --optimizer adam", 2, false, true},
+                    Row{"that_take_the_best_from_parts", "MODELS/mlp.onnx --devices cpu:0-1 --parallel zero=3 --batch-size 61 --epochs 2 --best max:loss --ema 0.9 --keep best", 2, false, true},
                     Row{"with_parts_beside_an_idle_device", "MODELS/mlp.onnx --devices cpu:0-2 --slice-weights 2,0,1 --parallel zero=1 --batch-size 48", 3, false, true},
                     Row{"of_stages", "MODELS/mlp.onnx --devices cpu:0-3 --parallel data=2,pipeline=2 --batch-size 64 --optimizer adamw --clip-norm 1", 2, false, true},
                     Row{"of_a_mesh", "MODELS/lenet.onnx --devices cpu:0-3 --parallel data=2,tensor=2,zero=2 --batch-size 63 --momentum 0.9", 4, false, true},

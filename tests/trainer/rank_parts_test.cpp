@@ -289,6 +289,40 @@ TEST(PartsOfARun, OfARankThatFailsAreNoCheckpoint) {
   if (fs::exists(folder / "run/last.checkpoint")) EXPECT_EQ(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), 2);
 }
 
+// Each rank reads what its devices need: no value goes from rank to rank.
+TEST(WeightsOfACheckpoint, AreReadByEachRankFromItsParts) {
+  for (const Cluster& cluster : {clusters[0], clusters[2], clusters[4]}) {
+    SCOPED_TRACE(cluster.name);
+    const TemporaryFolder folder;
+    train_to(1, cluster, folder / "run", false);
+    const std::vector<NamedTensor> wanted = read_checkpoint(folder / "run/last.checkpoint").weights;
+    on_ranks(cluster.ranks, [&](World* world) {
+      Model model = compiled("mlp", options_on(cluster, world));
+      world->any(false);  // both are here
+      const std::int64_t before = sent_bytes;
+      model.take_checkpoint(folder / "run/last.checkpoint");
+      if (*cluster.parallel) EXPECT_LT(sent_bytes - before, most_bytes);
+      if (!*cluster.parallel) EXPECT_GT(sent_bytes - before, most_bytes) << "the values themselves";
+      model.gather_parameters();
+      EXPECT_TRUE(same(model.parameters(), wanted));
+    });
+  }
+}
+
+TEST(WeightsOfACheckpoint, ThatIsDamagedFailOnAllRanks) {
+  for (const Cluster& cluster : {clusters[0], clusters[4]}) {
+    SCOPED_TRACE(cluster.name);
+    const TemporaryFolder folder;
+    train_to(1, cluster, folder / "run", false);
+    const fs::path last = folder / "run/last.checkpoint";
+    folder.write("run/last.checkpoint", read_file(last).substr(1));
+    on_ranks(cluster.ranks, [&](World* world) {
+      Model model = compiled("mlp", options_on(cluster, world));
+      expect_error(ExitCode::data, last.string(), [&] { model.take_checkpoint(last); });
+    });
+  }
+}
+
 TEST(SharedFolder, IsOneThatAllRanksSeeByWhateverName) {
   const TemporaryFolder folder;
   for (const char* name : {"run", "elsewhere"}) fs::create_directory(folder / name);
