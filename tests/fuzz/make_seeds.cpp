@@ -280,6 +280,8 @@ void make(const fs::path& out, const fs::path& kept, std::span<char*> node_tests
 
   SmallRun run(out / "run");
   for (const char* name : {"last.checkpoint", "best.checkpoint"}) write(out / "checkpoint" / name, read(out / "run" / name));
+  write_in_parts(out / "run/last.checkpoint", out / "run/index");
+  write(out / "checkpoint/index", read(out / "run/index"));
   fs::remove_all(out / "run");
   write_adapters(out / "adapter");
   write_training_info(out / "training_info");

@@ -1,6 +1,8 @@
 // A training run of a few steps whose checkpoints the seeds are made from and the target takes up.
 #pragma once
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "trainer/model.h"
 
@@ -23,5 +25,8 @@ class SmallRun {
   Model model_;
   Splits data_;
 };
+
+// Writes a checkpoint as an index of two parts, in the folder `parts` beside the index, whose names are the same each time. Returns these.
+std::vector<std::string> write_in_parts(const std::filesystem::path& checkpoint, const std::filesystem::path& index);
 
 }  // namespace tandem::fuzz
