@@ -1,4 +1,4 @@
-// Asks the processor what it has, once.
+// What each level of the vector code needs of the processor.
 #include "kernels/cpu/isa.h"
 
 #include <cstdlib>
@@ -9,32 +9,34 @@ namespace {
 struct Row {
   Isa isa;
   std::string_view name;
-  bool (*usable)();
+  CpuFeatures needs;
   const vector::Table& (*table)();
 };
 
 constexpr Row rows[] = {
 #ifdef TANDEM_X86
-    {Isa::avx512, "avx512",
-     [] {
-       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
-     },
+    {Isa::avx512,
+     "avx512",
+     {Feature::avx2, Feature::fma, Feature::avx512f, Feature::avx512bw, Feature::avx512dq, Feature::avx512vl},
      vector::avx512::table},
-    {Isa::avx2, "avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, vector::avx2::table},
+    {Isa::avx2, "avx2", {Feature::avx2, Feature::fma}, vector::avx2::table},
 #endif
-    {Isa::baseline, "baseline", [] { return true; }, vector::baseline::table},
+    {Isa::baseline, "baseline", {}, vector::baseline::table},
 };
 
-// Best first: the first usable row from the one that TANDEM_ISA names on.
-const Row& choose() {
-  const char* wanted = std::getenv("TANDEM_ISA");
-  bool reached = wanted == nullptr;
+// Best first: the first usable row from the one that is wanted on.
+const Row& choose(const CpuFeatures& features, std::string_view wanted) {
+  bool reached = wanted.empty();
   for (const Row& row : rows) {
     reached = reached || row.name == wanted;
-    if (reached && row.usable()) return row;
+    if (reached && features.has(row.needs)) return row;
   }
   return rows[std::size(rows) - 1];
+}
+
+const Row& machine_row() {
+  const char* const wanted = std::getenv("TANDEM_ISA");
+  return choose(cpu_features(), wanted ? wanted : "");
 }
 
 }  // namespace
@@ -45,11 +47,12 @@ std::string_view name_of(Isa isa) {
   return "baseline";
 }
 
-Isa machine_isa() { return choose().isa; }
-const vector::Table& vector_table() { return choose().table(); }
+Isa isa_for(const CpuFeatures& features, std::string_view wanted) { return choose(features, wanted).isa; }
+Isa machine_isa() { return machine_row().isa; }
+const vector::Table& vector_table() { return machine_row().table(); }
 
 #ifdef TANDEM_X86
-const vector::Dots* dot_products() { return __builtin_cpu_supports("avx512bf16") ? vector_table().dots : nullptr; }
+const vector::Dots* dot_products() { return cpu_features().has(Feature::avx512_bf16) ? vector_table().dots : nullptr; }
 bool dot_products_are_fast() { return __builtin_cpu_is("amd"); }
 #else
 const vector::Dots* dot_products() { return nullptr; }

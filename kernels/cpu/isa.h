@@ -3,12 +3,15 @@
 #pragma once
 #include <string_view>
 
+#include "kernels/cpu/features.h"
 #include "kernels/cpu/native/vector/vector.h"
 
 namespace tandem {
 
 enum class Isa { baseline, avx2, avx512 };
 std::string_view name_of(Isa isa);
+// The best that these features allow, from `wanted` on where that names one.
+Isa isa_for(const CpuFeatures& features, std::string_view wanted = {});
 Isa machine_isa();
 const vector::Table& vector_table();  // of machine_isa()
 

@@ -12,10 +12,10 @@
 #include <memory>
 
 #ifdef TANDEM_X86
-#include <cpuid.h>
 #include <sys/syscall.h>
 #endif
 
+#include "kernels/cpu/features.h"
 #include "kernels/cpu/machine.h"
 
 namespace tandem {
@@ -24,34 +24,22 @@ namespace {
 struct Loop {
   std::string_view format, instructions;
   double flops;  // of one turn
-  bool (*usable)();
+  CpuFeatures needs;
   void (*run)(std::int64_t turns);
 };
 
 #ifdef TANDEM_X86
-struct Features {
-  unsigned b, d;  // CPUID leaf 7
-  unsigned next;  // its sub-leaf 1, EAX
-};
-Features features() {
-  unsigned a = 0, b = 0, c = 0, d = 0, next = 0, b1 = 0, c1 = 0, d1 = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1) __get_cpuid_count(7, 1, &next, &b1, &c1, &d1);
-  return {b, d, next};
-}
-
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
-bool has_avx512_bf16() { return has_avx512() && (features().next & 1u << 5) != 0; }
-bool has_avx512_fp16() { return has_avx512() && (features().d & 1u << 23) != 0; }
-
 // Linux lets a process use the tiles' registers where it asks for that.
-bool has_tiles() {
+bool may_use_tiles() {
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  static const bool granted = (features().d & 1u << 24) != 0 && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  static const bool granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
   return granted;
 }
-bool has_amx_bf16() { return has_tiles() && (features().d & 1u << 22) != 0; }
-bool has_amx_int8() { return has_tiles() && (features().d & 1u << 25) != 0; }
+bool usable(const CpuFeatures& needs) { return cpu_features().has(needs) && (!needs.has(Feature::amx_tile) || may_use_tiles()); }
+
+constexpr CpuFeatures avx2{Feature::avx2, Feature::fma},
+    avx512{Feature::avx512f, Feature::avx512bw, Feature::avx512dq, Feature::avx512vl},
+    avx512_bf16{Feature::avx512f, Feature::avx512bw, Feature::avx512_bf16}, amx_bf16{Feature::amx_tile, Feature::amx_bf16};
 
 // Fourteen sums: more than latency times units of any CPU so far, and the operands fit into the other two registers.
 #define TANDEM_REGISTERS "0,1,2,3,4,5,6,7,8,9,10,11,12,13"
@@ -84,18 +72,23 @@ void tiles(std::int64_t turns) {
 }
 
 constexpr Loop loops[] = {
-    {"fp32", "AVX-512", sums * 16 * 2, has_avx512, fma_512},
-    {"fp32", "AVX2", sums * 8 * 2, has_avx2, fma_256},
-    {"bf16", "AMX-BF16", 4.0 * 16 * 16 * 32 * 2, has_amx_bf16, tiles},
-    {"bf16", "AVX512_BF16", sums * 32 * 2, has_avx512_bf16, dot_512},
+    {"fp32", "AVX-512", sums * 16 * 2, avx512, fma_512},
+    {"fp32", "AVX2", sums * 8 * 2, avx2, fma_256},
+    {"bf16", "AMX-BF16", 4.0 * 16 * 16 * 32 * 2, amx_bf16, tiles},
+    {"bf16", "AVX512_BF16", sums * 32 * 2, avx512_bf16, dot_512},
 };
-struct Feature {
+struct KnownSet {
   std::string_view name;
-  bool (*usable)();
+  CpuFeatures needs;
 };
-constexpr Feature known_sets[] = {
-    {"AVX2", has_avx2},         {"AVX-512", has_avx512},    {"AVX512_BF16", has_avx512_bf16}, {"AVX512_FP16", has_avx512_fp16},
-    {"AMX-TILE", has_tiles},    {"AMX-BF16", has_amx_bf16}, {"AMX-INT8", has_amx_int8},
+constexpr KnownSet known_sets[] = {
+    {"AVX2", avx2},
+    {"AVX-512", avx512},
+    {"AVX512_BF16", avx512_bf16},
+    {"AVX512_FP16", {Feature::avx512f, Feature::avx512bw, Feature::avx512_fp16}},
+    {"AMX-TILE", {Feature::amx_tile}},
+    {"AMX-BF16", amx_bf16},
+    {"AMX-INT8", {Feature::amx_tile, Feature::amx_int8}},
 };
 #else
 // What the compiler has for any CPU: sixteen vectors of four.
@@ -110,7 +103,8 @@ void multiply_adds(std::int64_t turns) {
   }
   for (Vector& s : sum) asm volatile("" ::"m"(s));
 }
-constexpr Loop loops[] = {{"fp32", "baseline", 16.0 * 4 * 2, [] { return true; }, multiply_adds}};
+constexpr Loop loops[] = {{"fp32", "baseline", 16.0 * 4 * 2, {}, multiply_adds}};
+bool usable(const CpuFeatures&) { return true; }
 #endif
 
 double thread_seconds() {
@@ -153,8 +147,8 @@ auto in_a_thread(const Measure& measure) {
 std::vector<std::string_view> instruction_sets() {
   std::vector<std::string_view> names;
 #ifdef TANDEM_X86
-  for (const Feature& f : known_sets)
-    if (f.usable()) names.push_back(f.name);
+  for (const KnownSet& set : known_sets)
+    if (usable(set.needs)) names.push_back(set.name);
 #endif
   return names;
 }
@@ -164,7 +158,7 @@ std::vector<Peak> measure_peaks() {
     const int threads = team_size(static_cast<int>(usable_cores().size()));
     std::vector<Peak> peaks;
     for (const Loop& loop : loops)
-      if (loop.usable()) peaks.push_back({loop.format, loop.instructions, flops_of(loop, threads)});
+      if (usable(loop.needs)) peaks.push_back({loop.format, loop.instructions, flops_of(loop, threads)});
     return peaks;
   });
 }

@@ -1,8 +1,17 @@
 // What the library uses of the CPU's instruction sets, by the names that ONEDNN_MAX_CPU_ISA takes.
-#include "kernels/cpu/onednn/compat.h"
+#include "kernels/cpu/features.h"
+#include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/peak.h"
 
 namespace tandem {
+
+unsigned onednn::library_isa() {
+  static const unsigned bits = [] {
+    if (onednn_asks_too_little(cpu_features())) dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
+    return static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  }();
+  return bits;
+}
 
 std::string_view onednn_isa() {
   using dnnl::cpu_isa;
@@ -21,7 +30,7 @@ std::string_view onednn_isa() {
       {cpu_isa::avx512_core_bf16, "AVX512_CORE_BF16"}, {cpu_isa::avx512_core_vnni, "AVX512_CORE_VNNI"}, {cpu_isa::avx512_core, "AVX512_CORE"},
       {cpu_isa::avx2, "AVX2"},                         {cpu_isa::avx, "AVX"},                           {cpu_isa::sse41, "SSE41"},
   };
-  const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const unsigned effective = onednn::library_isa();
   for (const Row& row : rows)
     if (const auto bits = static_cast<unsigned>(row.isa); (effective & bits) == bits) return row.name;
   return "none";

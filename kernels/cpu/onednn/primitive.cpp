@@ -19,7 +19,10 @@
 namespace tandem::onednn {
 
 const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    library_isa();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
@@ -35,8 +38,8 @@ dnnl::primitive_attr attributes(bool relu) {
 }
 
 bool has_bf16() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (isa & bf16) == bf16;
+  constexpr auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (library_isa() & bf16) == bf16;
 }
 
 bool float_operands(const KernelRequest& request) {
@@ -51,9 +54,9 @@ bool float_operands(const KernelRequest& request) {
 Layout preferred_layout(int rank, const KernelOptions& options) {
   if (rank < 3) return Layout::row_major(rank);
   if (options.preference == LayoutPreference::channels_last) return Layout::channels_last(rank);
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  constexpr auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   LayoutTag tag = tag_of(Layout::row_major(rank));
-  tag.blocks = {{1, (isa & avx512) == avx512 ? 16 : 8}};
+  tag.blocks = {{1, (library_isa() & avx512) == avx512 ? 16 : 8}};
   return tag.layout();
 }
 

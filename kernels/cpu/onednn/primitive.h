@@ -27,6 +27,9 @@ class ThreadScope {
   int saved_;
 };
 
+// The bits of dnnl::cpu_isa that the library may use here: its own answer, once it is held to what it asks for too carelessly
+// (features.h). Primitives are made behind the first call, which cpu_engine() makes.
+unsigned library_isa();
 bool has_bf16();  // the instructions for bfloat16 are there and the library may use them
 
 // True where all operands that are present are float32 (or bfloat16, where the CPU has it) and hold elements; opaque ones
