@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "cli/backends.h"
+#include "kernels/cpu/machine.h"
+#include "kernels/cpu/numa.h"
 #include "options/device_flags.h"
 #include "trainer/devices.h"
 
@@ -26,15 +28,26 @@ Gpus gpus_here() {
   return gpus;
 }
 
+// One device of all cores stays what nobody chose: BatchNormalization has the whole batch then, and a run computes the same on a machine
+// of one node.
+std::string across_nodes() {
+  const std::vector<int> cores = usable_cores();
+  const std::size_t nodes = numa_nodes(cores).size();
+  if (nodes == 0) return {};
+  return concat("note: devices cpu:0: one device of ", cores.size(), " cores on ", nodes,
+                " NUMA nodes, its memory spread over them; cpu:0-", nodes - 1, " has one for each node (", device_flags.devices.flag(), " overrules it)");
+}
+
 }  // namespace
 
 Arguments with_devices(const Invocation& call, std::int64_t processes, bool tell) {
   Arguments a = call.arguments;
   const DeviceChoice choice = chosen_devices(a[device_flags.devices], static_cast<int>(std::min<std::int64_t>(processes, 1024)), gpus_here,
                                              devices_in(a[device_flags.place]));
+  const bool left_open = !a.given(device_flags.devices) && choice.list == "cpu:0";
+  if (const std::string text = tell && (left_open || choice.list == "cpu") ? across_nodes() : ""; !text.empty()) call.say(text);
   if (choice.why.empty()) return a;
-  const bool usual = choice.list == "cpu:0" && !a.given(device_flags.devices);
-  if (tell && !usual)
+  if (tell && !left_open)
     call.say(concat("note: devices ", choice.list, ": ", choice.why, " (", device_flags.devices.flag(), " overrules it)"));
   a.mean(device_flags.devices, choice.list, choice.why);
   return a;

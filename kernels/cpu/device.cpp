@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "kernels/cpu/machine.h"
@@ -19,15 +20,20 @@ std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to *
 
 }  // namespace
 
-// Device i takes cores [i·threads, (i+1)·threads). TANDEM_PIN=0 leaves all threads to the scheduler.
+// Device i takes cores [i·threads, (i+1)·threads) of all, node by node. TANDEM_PIN=0 leaves all threads to the scheduler.
 CpuDevice::CpuDevice(int index, const KernelOptions& options) : index_(index), threads_(team_size(options.threads)) {
+  const std::vector<int> usable = usable_cores();
+  nodes_ = numa_nodes(usable);
   const char* pin = std::getenv("TANDEM_PIN");
   if (pin && std::string_view(pin) == "0") return;
-  const std::vector<int> cores = usable_cores();
+  const std::vector<int> cores = in_order_of_nodes(usable, nodes_);
   const std::size_t first = static_cast<std::size_t>(index_) * static_cast<std::size_t>(threads_);
   const std::size_t last = first + static_cast<std::size_t>(threads_);
-  if (last <= cores.size())
-    cores_.assign(cores.begin() + static_cast<std::ptrdiff_t>(first), cores.begin() + static_cast<std::ptrdiff_t>(last));
+  if (last > cores.size()) return;
+  cores_.assign(cores.begin() + static_cast<std::ptrdiff_t>(first), cores.begin() + static_cast<std::ptrdiff_t>(last));
+  std::erase_if(nodes_, [&](const NumaNode& node) {
+    return std::none_of(node.cores.begin(), node.cores.end(), [&](int core) { return std::count(cores_.begin(), cores_.end(), core) > 0; });
+  });
 }
 
 CpuDevice::~CpuDevice() {
@@ -52,6 +58,7 @@ std::byte* CpuDevice::allocate(std::int64_t bytes) {
   void* const raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) fail(ExitCode::device, "cpu:", index_, ": the system refuses ", bytes, " bytes of memory");
   mappings_.push_back({raw, mapped});
+  place_memory(raw, mapped, nodes_);
   if (!huge) return static_cast<std::byte*>(raw);
   const auto address = round_up(reinterpret_cast<std::size_t>(raw), huge_page);
   auto* const start = reinterpret_cast<std::byte*>(address);

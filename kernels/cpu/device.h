@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/numa.h"
 #include "kernels/device.h"
 
 namespace tandem {
@@ -22,6 +23,7 @@ class CpuDevice final : public Device {
   int index_;
   int threads_;
   std::vector<int> cores_;  // empty: not pinned, there are too few for every device to have its own
+  std::vector<NumaNode> nodes_;  // of these cores, or of all; empty where the machine has one
   std::vector<std::pair<void*, std::size_t>> mappings_;
 };
 
