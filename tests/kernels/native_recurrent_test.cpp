@@ -26,6 +26,8 @@ struct Size {
 };
 const Size sizes[] = {
     {"forward", 1, 1, 1, false, false}, {"forward", 3, 5, 7, false, true}, {"reverse", 4, 17, 33, true, true}, {"bidirectional", 5, 30, 40, true, false}, {"bidirectional", 3, 1, 64, false, true},
+    // few samples of many units, which threads share out, too
+    {"forward", 3, 2, 390, true, true}, {"bidirectional", 3, 1, 400, false, true},
 };
 
 class Recurrent {
@@ -118,7 +120,8 @@ TEST(NativeRecurrent, IsTheSameInFloatAndDoubleAndOnAllThreads) {
     for (const Size& size : sizes) {
       SCOPED_TRACE(concat(form.name, ' ', size.direction, " T=", size.T, " B=", size.B, " H=", size.H));
       const std::vector<Values> wanted = Recurrent(form, size, DType::float64, 1).training();
-      EXPECT_EQ(Recurrent(form, size, DType::float64, 3).training(), wanted);
+      for (const int threads : {3, 16})
+        EXPECT_EQ(Recurrent(form, size, DType::float64, threads).training(), wanted) << threads << " threads";
       for (const char* isa : isas) {
         const WithIsa with(isa);
         SCOPED_TRACE(isa);
@@ -132,8 +135,10 @@ TEST(NativeRecurrent, IsTheSameInFloatAndDoubleAndOnAllThreads) {
         }
         for (const int threads : {2, 3, 16})
           EXPECT_EQ(Recurrent(form, size, DType::float32, threads).training(), got) << threads << " threads";
-        std::vector<Values> inference = Recurrent(form, size, DType::float32, 1).forward(false);
-        for (std::size_t i = 0; i < inference.size(); ++i) EXPECT_EQ(inference[i], got[i]) << "output " << i << " without what is saved";
+        for (const int threads : {1, 16}) {
+          const std::vector<Values> inference = Recurrent(form, size, DType::float32, threads).forward(false);
+          for (std::size_t i = 0; i < inference.size(); ++i) EXPECT_EQ(inference[i], got[i]) << "output " << i << " without what is saved";
+        }
       }
     }
 }
@@ -142,7 +147,7 @@ TEST(NativeRecurrent, IsTheSameInFloatAndDoubleAndOnAllThreads) {
 TEST(NativeRecurrent, RoundsOperandsWhereItMay) {
   if (!dot_products()) GTEST_SKIP() << "the processor has no AVX512_BF16";
   for (const Form& form : forms)
-    for (const Size& size : {sizes[3], sizes[4], Size{"forward", 9, 40, 130, false, true}}) {
+    for (const Size& size : {sizes[3], sizes[4], sizes[5], sizes[6], Size{"forward", 9, 40, 130, false, true}}) {
       SCOPED_TRACE(concat(form.name, ' ', size.direction, " T=", size.T, " B=", size.B, " H=", size.H));
       const std::vector<Values> wanted = Recurrent(form, size, DType::float64, 1).training(),
                                 got = Recurrent(form, size, DType::float32, 1, true).training();
@@ -153,7 +158,7 @@ TEST(NativeRecurrent, RoundsOperandsWhereItMay) {
         for (const double w : wanted[i]) scale = std::max(scale, std::abs(w));
         for (std::size_t k = 0; k < got[i].size(); ++k) ASSERT_NEAR(got[i][k], wanted[i][k], 3e-2 * scale) << "output " << i << " at " << k;
       }
-      for (const int threads : {2, 5})
+      for (const int threads : {2, 5, 16})
         EXPECT_EQ(Recurrent(form, size, DType::float32, threads, true).training(), got) << threads << " threads";
     }
 }

@@ -1,4 +1,5 @@
-// RecurrentBackward: each thread takes its samples from the last step to the first; what R gets of all steps is one product after that.
+// RecurrentBackward: each thread takes its samples from the last step to the first, or all threads meet in every step, each with units of
+// its own; what R gets of all steps is one product after that.
 #include "kernels/cpu/native/paired_product.h"
 #include "kernels/cpu/native/recurrent.h"
 
@@ -24,11 +25,7 @@ class RecurrentBackward {
 
   void operator()(const Memory& m) const {
     factors_.pack(m.in<T>(0), m.workspace, p_.parts());
-    by_rows(p_, [&](int part, std::int64_t d, Range rows) {
-      start_state<T>(p_, m, 4, 1, d, rows);
-      if (p_.lstm()) start_state<T>(p_, m, 5, 2, d, rows);
-      for (std::int64_t n = p_.T; n-- > 0;) step(m, part, d, p_.time(d, n), rows);
-    });
+    p_.by_steps() ? by_steps(m) : by_samples(m);
     for (std::int64_t d = 0; of_r_ && d < p_.D; ++d) {
       of_matrix(m, d, false);
       if (p_.gru()) of_matrix(m, d, true);
@@ -36,6 +33,31 @@ class RecurrentBackward {
   }
 
  private:
+  void by_samples(const Memory& m) const {
+    by_shares(p_, [&](const Share& s) {
+      begin(m, s);
+      for (std::int64_t n = p_.T; n-- > 0;) {
+        differentiate(m, s, n);
+        if (p_.cell == Cell::gru) reset(m, s, n);
+        pass(m, s, n);
+      }
+    });
+  }
+  // A step's gates and the gradient that the step before it gets of them are of one share's units; between them all threads meet.
+  void by_steps(const Memory& m) const {
+    by_shares(p_, [&](const Share& s) {
+      begin(m, s);
+      if (p_.T > 0) differentiate(m, s, p_.T - 1);
+    });
+    for (std::int64_t n = p_.T; n-- > 0;) {
+      if (p_.cell == Cell::gru) by_shares(p_, [&](const Share& s) { reset(m, s, n); });
+      by_shares(p_, [&](const Share& s) {
+        pass(m, s, n);
+        if (n > 0) differentiate(m, s, n - 1);
+      });
+    }
+  }
+
   std::int64_t width() const { return p_.slots * p_.H; }
   const T* saved(const Memory& m, std::int64_t d, std::int64_t t, std::int64_t b) const {
     return m.in<T>(1) + ((d * p_.T + t) * p_.B + b) * width();
@@ -49,46 +71,58 @@ class RecurrentBackward {
     return reinterpret_cast<T*>(m.workspace + inner_) + row * p_.H;
   }
 
-  void step(const Memory& m, int part, std::int64_t d, std::int64_t t, Range rows) const {
-    const vector::Recurring<T>& cell = *vector_table().of<T>().recurring;
-    const auto run = p_.lstm()                     ? cell.lstm_backward
-                     : p_.cell == Cell::gru        ? cell.gru_backward
-                     : p_.cell == Cell::gru_linear ? cell.gru_linear_backward
-                                                   : cell.rnn_backward[p_.relu];
-    const std::int64_t H = p_.H, count = rows.end - rows.begin;
-    const auto row = [&](std::int64_t b) -> vector::RecurrentRowBackward<T> {
-      return {saved(m, d, t, b),
-              gates(m, d, t, b),
-              p_.gru() ? inner(m, d, t, b) : nullptr,
-              state(m, 1, d, b),
-              p_.lstm() ? state(m, 2, d, b) : nullptr,
-              H};
-    };
-    for (std::int64_t b = rows.begin; b < rows.end; ++b) {
+  void begin(const Memory& m, const Share& s) const {
+    start_state<T>(p_, m, 4, 1, s);
+    if (p_.lstm()) start_state<T>(p_, m, 5, 2, s);
+  }
+  vector::RecurrentRowBackward<T> row(const Memory& m, const Share& s, std::int64_t t, std::int64_t b) const {
+    const auto own = [&](auto* all) { return all + s.units.begin; };
+    return {own(saved(m, s.d, t, b)),
+            own(gates(m, s.d, t, b)),
+            p_.gru() ? own(inner(m, s.d, t, b)) : nullptr,
+            own(state(m, 1, s.d, b)),
+            p_.lstm() ? own(state(m, 2, s.d, b)) : nullptr,
+            s.units.end - s.units.begin,
+            p_.H};
+  }
+  static const vector::Recurring<T>& cells() { return *vector_table().of<T>().recurring; }
+
+  // The gates' gradients, but for that of a GRU's r, which needs the product of another's.
+  void differentiate(const Memory& m, const Share& s, std::int64_t n) const {
+    const auto run = p_.lstm()                     ? cells().lstm_backward
+                     : p_.cell == Cell::gru        ? cells().gru_backward
+                     : p_.cell == Cell::gru_linear ? cells().gru_linear_backward
+                                                   : cells().rnn_backward[p_.relu];
+    const std::int64_t H = p_.H, t = p_.time(s.d, n);
+    for (std::int64_t b = s.rows.begin; b < s.rows.end; ++b) {
       if (given(m, 2) && t >= m.in<std::int32_t>(2)[b]) {  // the states pass by
-        std::fill_n(gates(m, d, t, b), p_.gates * H, T(0));
-        if (p_.gru()) std::fill_n(inner(m, d, t, b), H, T(0));
+        const auto clear = [&](T* all) { std::fill(all + s.units.begin, all + s.units.end, T(0)); };
+        for (std::int64_t gate = 0; gate < p_.gates; ++gate) clear(gates(m, s.d, t, b) + gate * H);
+        if (p_.gru()) clear(inner(m, s.d, t, b));
         continue;
       }
       if (given(m, 3)) {
-        T* const dh = state(m, 1, d, b);
-        const T* const dy = m.in<T>(3) + ((t * p_.D + d) * p_.B + b) * H;
-        for (std::int64_t k = 0; k < H; ++k) dh[k] += dy[k];
+        T* const dh = state(m, 1, s.d, b);
+        const T* const dy = m.in<T>(3) + ((t * p_.D + s.d) * p_.B + b) * H;
+        for (std::int64_t k = s.units.begin; k < s.units.end; ++k) dh[k] += dy[k];
       }
-      run(row(b));
+      run(row(m, s, t, b));
     }
-    const T* const r = m.in<T>(0);
-    std::byte* const scratch = factors_.scratch_of(m.workspace, part);
-    T *const dh = state(m, 1, d, rows.begin), *const first = gates(m, d, t, rows.begin);
-    const auto last = [&](const T* a, std::int64_t a_row, T* c, bool add) {
-      factors_.last.multiply(factors_.last_of(r, d), factors_.last_at(m.workspace, d), count, a, a_row, c, H, add, scratch);
-    };
-    if (p_.cell == Cell::gru_linear) last(inner(m, d, t, rows.begin), H, dh, true);
-    if (p_.cell == Cell::gru) {
-      last(first + 2 * H, p_.columns(), inner(m, d, t, rows.begin), false);
-      for (std::int64_t b = rows.begin; b < rows.end; ++b) cell.gru_reset_backward(row(b));
-    }
-    factors_.first.multiply(factors_.first_of(r, d), factors_.first_at(m.workspace, d), count, first, p_.columns(), dh, H, true, scratch);
+  }
+  void reset(const Memory& m, const Share& s, std::int64_t n) const {
+    const std::int64_t t = p_.time(s.d, n);
+    factors_.multiply_last(m.in<T>(0), m.workspace, s, gates(m, s.d, t, s.rows.begin) + 2 * p_.H, p_.columns(),
+                           inner(m, s.d, t, s.rows.begin), p_.H, false);
+    const auto run = cells().gru_reset_backward;
+    for (std::int64_t b = s.rows.begin; b < s.rows.end; ++b) run(row(m, s, t, b));
+  }
+  // The gradient of h before the step, by R.
+  void pass(const Memory& m, const Share& s, std::int64_t n) const {
+    const std::int64_t t = p_.time(s.d, n);
+    T* const dh = state(m, 1, s.d, s.rows.begin);
+    if (p_.cell == Cell::gru_linear)
+      factors_.multiply_last(m.in<T>(0), m.workspace, s, inner(m, s.d, t, s.rows.begin), p_.H, dh, p_.H, true);
+    factors_.multiply_first(m.in<T>(0), m.workspace, s, gates(m, s.d, t, s.rows.begin), p_.columns(), dh, p_.H, true);
   }
 
   // dR of the first gates or, of a GRU, of the last one: the gradients of all steps by what R was multiplied by.

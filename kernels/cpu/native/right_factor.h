@@ -1,4 +1,5 @@
-// The right factor of many products: packed once, then multiplied by rows as they come, by every thread its own. With `dots` (float alone)
+// The right factor of many products: packed once, then multiplied by rows as they come, by every thread its own, of all columns or of
+// some. With `dots` (float alone)
 // both factors are rounded to bfloat16 and multiplied in pairs (vector.h); `inner` is even then.
 #pragma once
 #include "kernels/cpu/isa.h"
@@ -6,6 +7,11 @@
 #include "kernels/cpu/native/native.h"
 
 namespace tandem::native {
+
+// Columns [begin, end) of each of `runs` that begin `apart` columns from each other.
+struct Columns {
+  std::int64_t begin = 0, end = 0, runs = 1, apart = 0;
+};
 
 // b[p, j] of inner × columns lies at from[p·step + j·line].
 template <class T>
@@ -37,48 +43,55 @@ struct RightFactor {
     }
   }
 
-  // c = a·b, or c + a·b where `accumulate`: of `rows` rows of a, whose numbers lie side by side.
+  // c = a·b, or c + a·b where `accumulate`: of `rows` rows of a, whose numbers lie side by side. Column j of the result is c[i·c_row + j].
+  // Where a run does not begin at a panel's first column, up to a line is read behind the packed numbers.
   void multiply(const T* from, const std::byte* workspace, std::int64_t rows, const T* a, std::int64_t a_row, T* c, std::int64_t c_row,
-                bool accumulate, std::byte* scratch) const {
+                bool accumulate, std::byte* scratch, const Columns& some) const {
     if constexpr (packs) {
+      const std::int64_t wide = width();
       if (dots) {
         auto* const narrow = reinterpret_cast<std::uint16_t*>(scratch);
-        for (std::int64_t i = 0; i < rows; ++i) dot_products()->narrow(narrow + i * inner, a + i * a_row, inner);
-        for (std::int64_t n = 0; n < panels(); ++n)
-          dot_products()->block({reinterpret_cast<const std::uint32_t*>(narrow), pair_panel(const_cast<std::byte*>(workspace), n),
-                                 c + n * width(), rows, std::min(width(), columns - n * width()), inner / 2, inner / 2, 1, width(), c_row,
-                                 accumulate});
+        const vector::Dots& products = *dot_products();
+        for (std::int64_t i = 0; i < rows; ++i) products.narrow(narrow + i * inner, a + i * a_row, inner);
+        by_panels(some, wide, [&](std::int64_t n, std::int64_t left, std::int64_t count) {
+          products.block({reinterpret_cast<const std::uint32_t*>(narrow),
+                          pair_panel(const_cast<std::byte*>(workspace), n) + left - n * wide, c + left, rows, count, inner / 2,
+                          inner / 2, 1, wide, c_row, accumulate});
+        });
         return;
       }
-      const std::int64_t height = loops().panel_rows, tiles = (rows + height - 1) / height;
+      const vector::Products& products = loops();
+      const std::int64_t height = products.panel_rows, tiles = (rows + height - 1) / height, all = panels() * wide;
       for (std::int64_t k = 0; k < inner; k += most_depth) {
         const std::int64_t deep = std::min(most_depth, inner - k);
-        for (std::int64_t n = 0; n < panels(); ++n) {
-          const std::int64_t left = n * width();
-          const T* const b = panel(const_cast<std::byte*>(workspace), k, deep, n);
+        by_panels(some, wide, [&](std::int64_t n, std::int64_t left, std::int64_t count) {
+          const T* const b = reinterpret_cast<const T*>(workspace) + k * all + n * deep * wide;
           for (std::int64_t t = 0; t < tiles; ++t) {
             const auto [begin, end] = part_of(rows, static_cast<int>(t), static_cast<int>(tiles));
             const T* const from_a = a + begin * a_row + k;
-            loops().panels({from_a,
-                            b,
-                            c + begin * c_row + left,
-                            end - begin,
-                            std::min(width(), columns - left),
-                            deep,
-                            a_row,
-                            1,
-                            0,
-                            c_row,
-                            nullptr,
-                            accumulate || k > 0,
-                            false,
-                            false,
-                            {b + deep * width() * (t + 1) / tiles, from_a}});
+            products.panels({from_a,
+                             b + left - n * wide,
+                             c + begin * c_row + left,
+                             end - begin,
+                             count,
+                             deep,
+                             a_row,
+                             1,
+                             0,
+                             c_row,
+                             nullptr,
+                             accumulate || k > 0,
+                             false,
+                             false,
+                             {b + deep * wide * (t + 1) / tiles, from_a}});
           }
-        }
+        });
       }
     } else {
-      gemm<T>(rows, columns, inner, {a, a_row, 1}, {from, step, line}, c, c_row, accumulate);
+      for (std::int64_t run = 0; run < some.runs; ++run) {
+        const std::int64_t left = some.begin + run * some.apart;
+        gemm<T>(rows, some.end - some.begin, inner, {a, a_row, 1}, {from + left * line, step, line}, c + left, c_row, accumulate);
+      }
     }
   }
 
@@ -88,6 +101,16 @@ struct RightFactor {
   static const vector::Products& loops() { return *vector_table().products; }
   std::int64_t width() const { return dots ? 64 : loops().panel_columns; }
   std::int64_t pairs_of(std::int64_t n) const { return dots ? n / 2 : n; }
+  // each(panel, column, count) for the columns' pieces, each of one panel, `wide` columns.
+  template <class Each>
+  static void by_panels(const Columns& some, std::int64_t wide, const Each& each) {
+    for (std::int64_t run = 0; run < some.runs; ++run)
+      for (std::int64_t left = some.begin + run * some.apart, end = some.end + run * some.apart; left < end;) {
+        const std::int64_t n = left / wide, count = std::min(end, (n + 1) * wide) - left;
+        each(n, left, count);
+        left += count;
+      }
+  }
   std::int64_t panels() const { return (columns + width() - 1) / width(); }
   std::uint32_t* pair_panel(std::byte* workspace, std::int64_t n) const {
     return reinterpret_cast<std::uint32_t*>(workspace) + n * width() * inner / 2;

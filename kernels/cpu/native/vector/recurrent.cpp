@@ -9,7 +9,8 @@ using std::int64_t;
 
 template <class T>
 void lstm(const RecurrentRow<T>& r) {
-  T *const i = r.saved, *const o = i + r.n, *const f = o + r.n, *const g = f + r.n, *const h = r.hidden, *const c = r.cell, *const y = r.y;
+  T *const i = r.saved, *const o = i + r.slot, *const f = o + r.slot, *const g = f + r.slot;
+  T *const h = r.hidden, *const c = r.cell, *const y = r.y;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     i[k] = math::sigmoid(i[k]);
@@ -23,8 +24,9 @@ void lstm(const RecurrentRow<T>& r) {
 
 template <class T>
 void lstm_backward(const RecurrentRowBackward<T>& r) {
-  const T *const i = r.saved, *const o = i + r.n, *const f = o + r.n, *const g = f + r.n, *const before = g + r.n;
-  T *const di = r.gates, *const d_o = di + r.n, *const df = d_o + r.n, *const dg = df + r.n, *const dh = r.hidden, *const dc = r.cell;
+  const T *const i = r.saved, *const o = i + r.slot, *const f = o + r.slot, *const g = f + r.slot, *const before = g + r.slot;
+  T *const di = r.gates, *const d_o = di + r.slot, *const df = d_o + r.slot, *const dg = df + r.slot;
+  T *const dh = r.hidden, *const dc = r.cell;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     const T bent = math::tanh(f[k] * before[k] + i[k] * g[k]);
@@ -41,7 +43,7 @@ void lstm_backward(const RecurrentRowBackward<T>& r) {
 // z and r, and r∘h.
 template <class T>
 void gru_gates(const RecurrentRow<T>& r) {
-  T *const z = r.saved, *const reset = z + r.n, *const inner = z + 3 * r.n;
+  T *const z = r.saved, *const reset = z + r.slot, *const inner = z + 3 * r.slot;
   const T* const h = r.hidden;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
@@ -52,7 +54,7 @@ void gru_gates(const RecurrentRow<T>& r) {
 }
 template <class T>
 void gru(const RecurrentRow<T>& r) {
-  T *const z = r.saved, *const g = z + 2 * r.n, *const h = r.hidden, *const y = r.y;
+  T *const z = r.saved, *const g = z + 2 * r.slot, *const h = r.hidden, *const y = r.y;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     g[k] = math::tanh(g[k]);
@@ -61,8 +63,8 @@ void gru(const RecurrentRow<T>& r) {
 }
 template <class T>
 void gru_linear(const RecurrentRow<T>& r) {
-  T *const z = r.saved, *const reset = z + r.n, *const g = reset + r.n, *const h = r.hidden, *const y = r.y;
-  const T* const inner = g + r.n;
+  T *const z = r.saved, *const reset = z + r.slot, *const g = reset + r.slot, *const h = r.hidden, *const y = r.y;
+  const T* const inner = g + r.slot;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     z[k] = math::sigmoid(z[k]);
@@ -75,8 +77,8 @@ void gru_linear(const RecurrentRow<T>& r) {
 // Those of z and h'; of r once the gradient of r∘h is there.
 template <class T>
 void gru_backward(const RecurrentRowBackward<T>& r) {
-  const T *const z = r.saved, *const g = z + 2 * r.n, *const before = z + 4 * r.n;
-  T *const dz = r.gates, *const dg = dz + 2 * r.n, *const dh = r.hidden;
+  const T *const z = r.saved, *const g = z + 2 * r.slot, *const before = z + 4 * r.slot;
+  T *const dz = r.gates, *const dg = dz + 2 * r.slot, *const dh = r.hidden;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     dg[k] = dh[k] * (1 - z[k]) * (1 - g[k] * g[k]);
@@ -86,8 +88,8 @@ void gru_backward(const RecurrentRowBackward<T>& r) {
 }
 template <class T>
 void gru_reset_backward(const RecurrentRowBackward<T>& r) {
-  const T *const reset = r.saved + r.n, *const before = r.saved + 4 * r.n, *const dinner = r.inner;
-  T *const dr = r.gates + r.n, *const dh = r.hidden;
+  const T *const reset = r.saved + r.slot, *const before = r.saved + 4 * r.slot, *const dinner = r.inner;
+  T *const dr = r.gates + r.slot, *const dh = r.hidden;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     dr[k] = dinner[k] * before[k] * reset[k] * (1 - reset[k]);
@@ -96,8 +98,9 @@ void gru_reset_backward(const RecurrentRowBackward<T>& r) {
 }
 template <class T>
 void gru_linear_backward(const RecurrentRowBackward<T>& r) {
-  const T *const z = r.saved, *const reset = z + r.n, *const g = reset + r.n, *const inner = g + r.n, *const before = inner + r.n;
-  T *const dz = r.gates, *const dr = dz + r.n, *const dg = dr + r.n, *const dinner = r.inner, *const dh = r.hidden;
+  const T *const z = r.saved, *const reset = z + r.slot, *const g = reset + r.slot, *const inner = g + r.slot;
+  const T* const before = inner + r.slot;
+  T *const dz = r.gates, *const dr = dz + r.slot, *const dg = dr + r.slot, *const dinner = r.inner, *const dh = r.hidden;
 #pragma GCC ivdep
   for (int64_t k = 0; k < r.n; ++k) {
     dg[k] = dh[k] * (1 - z[k]) * (1 - g[k] * g[k]);

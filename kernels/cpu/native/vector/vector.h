@@ -247,21 +247,21 @@ struct BatchNormalizations {
   void (*apply_backward)(const NormalizedBatchBackward&);
 };
 
-// n units in one step of an LSTM, GRU or RNN. `saved` holds slots of n numbers: an LSTM's gates i, o, f, c, and the states c and h before;
-// a GRU's gates z, r, h, then r∘h, or h·Rhᵀ + b where its product comes first, and the state before; an RNN's h, and the one before. Gates
-// are sums at first.
+// n units in one step of an LSTM, GRU or RNN. `saved` holds their numbers in slots that begin `slot` numbers apart: an LSTM's gates i, o,
+// f, c, and the states c and h before; a GRU's gates z, r, h, then r∘h, or h·Rhᵀ + b where its product comes first, and the state
+// before; an RNN's h, and the one before. Gates are sums at first.
 template <class T>
 struct RecurrentRow {
   T *saved, *hidden, *cell, *y;  // states become those behind the step; y is the same h
-  std::int64_t n;
+  std::int64_t n, slot;
 };
 // From the gradients of the states behind the step come those of the gates' sums, of r∘h or h·Rhᵀ + b (`inner`), and of the states
 // before it, as far as no product gives them.
 template <class T>
 struct RecurrentRowBackward {
   const T* saved;
-  T *gates, *inner, *hidden, *cell;
-  std::int64_t n;
+  T *gates, *inner, *hidden, *cell;  // gates are `slot` numbers apart, too
+  std::int64_t n, slot;
 };
 template <class T>
 struct Recurring {
