@@ -2,6 +2,8 @@
 // better than the blocks of sixteen that others use (20 or 50 channels, say). A tile is one place of several samples, so
 // that all of it meets the same taps and nothing is multiplied with padding.
 //   y[o] = Σ x·w, the filter as Acdb8a. dx[i] = Σ dy·w, which is the same with the taps backwards, the filter as Bcda8b.
+#include <limits>
+
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/dense.h"
 
@@ -23,6 +25,31 @@ struct Problem {
   std::int64_t filter_block() const { return h.taps * w.taps * in * block; }
 };
 
+// Multiply-adds in flight that keep a core busy: each sample and vector of a tile is one.
+constexpr std::int64_t enough_in_flight = 8;
+std::int64_t in_flight(const Problem& p, std::int64_t samples) {
+  return std::min(enough_in_flight, samples * std::min<std::int64_t>(blocks_of(p.out), 4));
+}
+
+// A part has some samples, and of each some lines. Samples that are computed together share what is read of the filter and keep a core
+// busy, so lines are cut only where there are few of them.
+struct Parts {
+  std::int64_t samples = 1, lines = 1;
+};
+std::int64_t most_of(std::int64_t n, std::int64_t parts) { return (n + parts - 1) / parts; }
+Parts parts_of(const Problem& p) {
+  Parts best;
+  double least = std::numeric_limits<double>::max();
+  for (std::int64_t samples = std::min<std::int64_t>(p.threads, std::max<std::int64_t>(1, p.samples)); samples > 0; --samples) {
+    const std::int64_t lines = std::clamp<std::int64_t>(p.threads / samples, 1, std::max<std::int64_t>(1, p.h.out));
+    const std::int64_t each = most_of(p.samples, samples);
+    const auto work = static_cast<double>(each * most_of(p.h.out, lines));
+    const double time = work / static_cast<double>(std::max<std::int64_t>(1, in_flight(p, each)));
+    if (time < least) best = {samples, lines}, least = time;
+  }
+  return best;
+}
+
 Problem problem_of(const KernelRequest& request, const Shape& x, const Shape& w, const Shape& y) {
   const Window window = window_of(*request.attributes, w);
   return {x[0], x[1], y[1], Axis(window, 0, x, y), Axis(window, 1, x, y), std::max(1, request.options.threads)};
@@ -39,7 +66,7 @@ void cut(Range range, std::int64_t most, const Part& part) {
   }
 }
 
-void convolve(const Problem& p, Range samples, const float* x, const float* w, const float* bias, float* y) {
+void convolve(const Problem& p, Range samples, Range rows, const float* x, const float* w, const float* bias, float* y) {
   const vector::ConvolutionTiles& tiles = *vector_table().convolution;
   const std::int64_t image = p.h.in * p.w.in * p.in, tap = p.in * block, direction = p.backwards ? -1 : 1;
   const float* const first_tap = w + (p.backwards ? p.filter_block() - tap : 0);
@@ -59,7 +86,7 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
     tile.last = static_cast<int>(std::min(block, p.out - (blocks.end - 1) * block));
     cut(samples, tiles.rows[vectors], [&](Range some) {
       const auto run = tiles.forward[vectors][some.end - some.begin - 1];
-      for (std::int64_t h = 0; h < p.h.out; ++h) {
+      for (std::int64_t h = rows.begin; h < rows.end; ++h) {
         const Range lines = p.h.taps_of(h);
         tile.lines = lines.end - lines.begin;
         for (std::int64_t c = 0; c < p.w.out; ++c) {
@@ -76,15 +103,16 @@ void convolve(const Problem& p, Range samples, const float* x, const float* w, c
   });
 }
 
-// A guess of the share of the peak: of lanes, of threads with a sample, and of the multiply-adds in flight (eight keep a core
-// busy; each sample and vector of a tile is one). Runs over few channels are short: half of it is lost between them.
+// A guess of the share of the peak: of lanes, of threads with work, and of the multiply-adds in flight. Runs over few channels are short:
+// half of it is lost between them.
 double efficiency(const Problem& p) {
   const auto share = [](std::int64_t part, std::int64_t whole) {
     return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
   };
-  const std::int64_t blocks = blocks_of(p.out), each = (p.samples + p.threads - 1) / p.threads;
-  return (p.in <= 4 ? 0.35 : 0.7) * share(p.out, blocks * block) * share(p.samples, each * p.threads) *
-         share(each * std::min<std::int64_t>(blocks, 4), 8);
+  const Parts parts = parts_of(p);
+  const std::int64_t samples = most_of(p.samples, parts.samples), lines = most_of(p.h.out, parts.lines);
+  return (p.in <= 4 ? 0.35 : 0.7) * share(p.out, blocks_of(p.out) * block) * share(p.samples * p.h.out, samples * lines * p.threads) *
+         share(in_flight(p, samples), enough_in_flight);
 }
 
 Descriptions describe(const KernelRequest& request, std::string kernel, std::string_view filter, const Problem& p) {
@@ -94,9 +122,11 @@ Descriptions describe(const KernelRequest& request, std::string kernel, std::str
   if (p.bias) d.inputs[2] = row_major(d.inputs[2]);
   d.outputs[0] = with_layout(d.outputs[0], Layout::channels_last(4));
   d.efficiency = efficiency(p);
-  d.make = make_kernel([p](const Memory& m) {
-    parallel(p.threads, [&](int part) {
-      convolve(p, part_of(p.samples, part, p.threads), m.in<float>(0), m.in<float>(1), p.bias ? m.in<float>(2) : nullptr, m.out<float>(0));
+  d.make = make_kernel([p, parts = parts_of(p)](const Memory& m) {
+    parallel(static_cast<int>(parts.samples * parts.lines), [&](int part) {
+      const Range samples = part_of(p.samples, part / parts.lines, parts.samples);
+      const Range lines = part_of(p.h.out, part % parts.lines, parts.lines);
+      convolve(p, samples, lines, m.in<float>(0), m.in<float>(1), p.bias ? m.in<float>(2) : nullptr, m.out<float>(0));
     });
   });
   return {std::move(d)};

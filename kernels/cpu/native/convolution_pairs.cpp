@@ -1,7 +1,7 @@
 // A filter's gradient from bfloat16 numbers that are multiplied in pairs (vector.h), two samples at a time: whatever a filter's size,
 // stride and padding, both numbers of a pair then lie at the same place of their images, and taps beside an image cost nothing.
 // dw[o, i, tap] = Σ dy[n, place, o] · x[n, place met by the tap, i]: lanes are output channels. A thread has channels of its own, of
-// either side, packs what it reads of them, and writes its part of the gradient.
+// either side, and where these are few, taps; it packs what it reads of them, and writes its part of the gradient.
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/native/dense.h"
 
@@ -47,36 +47,40 @@ struct Problem {
   std::int64_t samples = 0;
   FilterOrder order = FilterOrder::outputs_last;
   bool bias = false;
-  int threads = 1, columns = 1;  // threads by output channels; those by input channels are threads / columns
+  int threads = 1, columns = 1, tap_blocks = 1;  // threads by output channels, by taps; the others are by input channels
 
   std::int64_t taps() const { return h.taps * w.taps; }
-  int rows() const { return threads / columns; }
+  int rows() const { return threads / columns / tap_blocks; }
   Range outputs_of(int part) const { return part_of(vectors_of(dy.channels), part % columns, columns); }
-  Range inputs_of(int part) const { return part_of(vectors_of(x.channels), part / columns, rows()); }
+  Range inputs_of(int part) const { return part_of(vectors_of(x.channels), part / columns % rows(), rows()); }
+  Range taps_of(int part) const { return part_of(taps(), part / columns / rows(), tap_blocks); }
   // The largest part's vectors.
   std::int64_t most_outputs() const { return (vectors_of(dy.channels) + columns - 1) / columns; }
   std::int64_t most_inputs() const { return (vectors_of(x.channels) + rows() - 1) / rows(); }
+  std::int64_t most_taps() const { return (taps() + tap_blocks - 1) / tap_blocks; }
   std::int64_t pair_words() const { return x.packed(most_inputs()) + dy.packed(most_outputs()); }
   std::int64_t pairs_at_once() const {
     return std::clamp<std::int64_t>(packed_bytes / 4 / std::max<std::int64_t>(1, pair_words()), 1,
                                     std::max<std::int64_t>(1, (samples + 1) / 2));
   }
-  std::int64_t sums() const { return (taps() * most_inputs() * lanes + 1) * most_outputs() * lanes; }  // and one row for the bias
+  std::int64_t sums() const { return (most_taps() * most_inputs() * lanes + 1) * most_outputs() * lanes; }  // and one row for the bias
   std::int64_t words_of_part() const { return pairs_at_once() * pair_words() + sums(); }
 
-  // The split in which the largest part is smallest; among equals that with most output channels each.
+  // The split in which the largest part is smallest; among equals that with fewest blocks of taps, each of which packs its channels anew,
+  // and then with most output channels each.
   void split(int most) {
     threads = std::max(1, most);
     std::int64_t least = INT64_MAX;
-    for (int c = 1; c <= threads; ++c) {
-      if (threads % c != 0) continue;
-      Problem p = *this;
-      p.columns = c;
-      if (const std::int64_t work = p.most_outputs() * std::min(p.most_inputs() * lanes, x.channels); work < least) {
+    Problem p = *this;
+    for (p.tap_blocks = 1; p.tap_blocks <= std::min<std::int64_t>(threads, taps()); ++p.tap_blocks)
+      for (p.columns = 1; p.columns * p.tap_blocks <= threads; ++p.columns) {
+        if (threads % (p.columns * p.tap_blocks) != 0) continue;
+        const std::int64_t work = p.most_outputs() * std::min(p.most_inputs() * lanes, x.channels) * p.most_taps();
+        if (work >= least) continue;
         least = work;
-        columns = c;
+        columns = p.columns;
+        tap_blocks = p.tap_blocks;
       }
-    }
   }
 };
 
@@ -88,32 +92,32 @@ void write_tile(std::uint16_t* to, const float* from, std::int64_t row, FilterOr
   for (std::int64_t i = 0; i < lanes; ++i, to += lanes, from += row) dots.narrow(to, from, lanes);
 }
 
-void write_sums(const Problem& p, Range outputs, Range inputs, const float* sums, std::uint16_t* dw) {
+void write_sums(const Problem& p, Range outputs, Range inputs, Range taps, const float* sums, std::uint16_t* dw) {
   const std::int64_t row = (outputs.end - outputs.begin) * lanes, rows = (inputs.end - inputs.begin) * lanes;
   for (std::int64_t o = outputs.begin; o < outputs.end; ++o)
     for (std::int64_t i = inputs.begin; i < inputs.end; ++i)
-      for (std::int64_t tap = 0; tap < p.taps(); ++tap)
+      for (std::int64_t tap = taps.begin; tap < taps.end; ++tap)
         write_tile(dw + ((o * vectors_of(p.x.channels) + i) * p.taps() + tap) * lanes * lanes,
-                   sums + (tap * rows + (i - inputs.begin) * lanes) * row + (o - outputs.begin) * lanes, row, p.order);
+                   sums + ((tap - taps.begin) * rows + (i - inputs.begin) * lanes) * row + (o - outputs.begin) * lanes, row, p.order);
 }
 
-// One function: five nested loops around one product, each of which sets what is its own of the block.
+// One function: nested loops around one product, each of which sets what is its own of the block.
 void run_part(const Problem& p, int part, const Memory& m) {
   constexpr std::uint32_t ones = 0x3f803f80;
   const vector::Dots& dots = *dot_products();
-  const Range outputs = p.outputs_of(part), inputs = p.inputs_of(part);
+  const Range outputs = p.outputs_of(part), inputs = p.inputs_of(part), taps = p.taps_of(part);
   const std::int64_t out_vectors = outputs.end - outputs.begin, in_vectors = inputs.end - inputs.begin, columns = out_vectors * lanes;
-  if (out_vectors == 0 || in_vectors == 0) return;
+  if (out_vectors == 0 || in_vectors == 0 || taps.begin == taps.end) return;
   const std::int64_t x_pair = p.x.packed(in_vectors), dy_pair = p.dy.packed(out_vectors), at_once = p.pairs_at_once();
   auto* const xs = reinterpret_cast<std::uint32_t*>(m.workspace) + part * p.words_of_part();
   std::uint32_t* const dys = xs + at_once * x_pair;
   auto* const sums = reinterpret_cast<float*>(dys + at_once * dy_pair);
-  const std::int64_t filter = p.taps() * in_vectors * lanes * columns;
+  const std::int64_t filter = (taps.end - taps.begin) * in_vectors * lanes * columns;
   float* const bias = sums + filter;
   std::fill_n(sums, filter + columns, 0.0F);
   if (!p.x.blocks) std::fill_n(xs, at_once * x_pair, 0U);  // lanes behind the last channel
   if (!p.dy.blocks) std::fill_n(dys, at_once * dy_pair, 0U);
-  const bool sums_bias = p.bias && inputs.begin == 0;
+  const bool sums_bias = p.bias && inputs.begin == 0 && taps.begin == 0;
 
   const std::int64_t wide = p.taps() > 1 ? group_vectors : group_vectors_of_one_tap, groups = (out_vectors + wide - 1) / wide;
   const std::int64_t run = p.x.blocks ? 1 : in_vectors;  // channels that are neighbours, in vectors
@@ -135,21 +139,21 @@ void run_part(const Problem& p, int part, const Memory& m) {
         block.a_step = p.w.stride * p.x.step(in_vectors);
         block.a_line = p.h.stride * p.x.width * p.x.step(in_vectors);
         block.b_line = p.dy.width * block.b_step;
-        for (std::int64_t th = 0; th < p.h.taps; ++th)
-          for (std::int64_t tw = 0; tw < p.w.taps; ++tw) {
-            const Range down = p.h.outputs_of(th), across = p.w.outputs_of(tw);
-            block.lines = down.end - down.begin;
-            block.pairs = across.end - across.begin;
-            if (block.lines == 0 || block.pairs == 0) continue;
-            block.c = sums + ((th * p.w.taps + tw) * in_vectors + i) * lanes * columns + group.begin * lanes;
-            const std::int64_t met =
-                (p.h.input(down.begin, th) * p.x.width + p.w.input(across.begin, tw)) * p.x.step(in_vectors) + i * p.x.vector();
-            for (std::int64_t k = 0; k < some; ++k) {
-              block.a = xs + k * x_pair + met;
-              block.b = b + k * dy_pair + (down.begin * p.dy.width + across.begin) * block.b_step;
-              dots.block(block);
-            }
+        for (std::int64_t tap = taps.begin; tap < taps.end; ++tap) {
+          const std::int64_t th = tap / p.w.taps, tw = tap % p.w.taps;
+          const Range down = p.h.outputs_of(th), across = p.w.outputs_of(tw);
+          block.lines = down.end - down.begin;
+          block.pairs = across.end - across.begin;
+          if (block.lines == 0 || block.pairs == 0) continue;
+          block.c = sums + ((tap - taps.begin) * in_vectors + i) * lanes * columns + group.begin * lanes;
+          const std::int64_t met =
+              (p.h.input(down.begin, th) * p.x.width + p.w.input(across.begin, tw)) * p.x.step(in_vectors) + i * p.x.vector();
+          for (std::int64_t k = 0; k < some; ++k) {
+            block.a = xs + k * x_pair + met;
+            block.b = b + k * dy_pair + (down.begin * p.dy.width + across.begin) * block.b_step;
+            dots.block(block);
           }
+        }
       }
       if (!sums_bias) continue;
       block.rows = 1;
@@ -164,7 +168,7 @@ void run_part(const Problem& p, int part, const Memory& m) {
       }
     }
   }
-  write_sums(p, outputs, inputs, sums, m.out<std::uint16_t>(0));
+  write_sums(p, outputs, inputs, taps, sums, m.out<std::uint16_t>(0));
   if (sums_bias)
     dots.narrow(m.out<std::uint16_t>(1) + outputs.begin * lanes, bias, std::min(columns, p.dy.channels - outputs.begin * lanes));
 }
