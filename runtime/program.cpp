@@ -179,21 +179,16 @@ void Program::each(const std::vector<Instruction>& list, const std::function<voi
   for_each(list, call);
 }
 
-// A kernel is loaded where it is first launched, for which a driver may wait until the device has nothing to do, or hold up other
-// threads: never, while a sum waits for another device of this process. So in a first step each sum is alone.
 void Program::queue(const HostBuffers& host, const Slot& slot) const {
   const bool first = ahead_ && begun_ == 1;
   for_each(instructions_, [&](const Instruction& i) {
     if (host.stop && (*host.stop)()) return;
-    const bool alone = first && i.channel >= 0;
-    if (alone) {
-      for (Stream* s : streams_) s->synchronize();
-      group_->meet(i.channel, rank_);
-    }
-    execute(i, host, slot);
-    if (!alone) return;
-    i.stream->synchronize();
-    group_->meet(i.channel, rank_);
+    if (!first || i.channel < 0) return execute(i, host, slot);
+    for (Stream* s : streams_) s->synchronize();  // kernels are launched for the first time
+    alone(i, [&] {
+      execute(i, host, slot);
+      i.stream->synchronize();
+    });
   });
 }
 
@@ -225,7 +220,7 @@ void Program::take(const HostBuffers& host) {
 void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int repeats) {
   std::vector<double> times;
   const Slot& slot = slots_[0];
-  const auto timed = [&](const Instruction& i) {
+  const auto run = [&](const Instruction& i) {
     times.assign(i.kind == Instruction::launch ? static_cast<std::size_t>(repeats) : 1, 0);
     for (double& time : times) {
       const auto begin = std::chrono::steady_clock::now();
@@ -237,6 +232,7 @@ void Program::run_timed(const HostBuffers& host, std::span<double> seconds, int 
     std::nth_element(times.begin(), middle, times.end());
     seconds[at(step_of_[at(i.step)].index)] += *middle;
   };
+  const auto timed = [&](const Instruction& i) { i.channel < 0 ? run(i) : alone(i, [&] { run(i); }); };
   staging_.holder = nullptr;
   put_inputs(host.inputs, slot);
   for (const auto* list : {&staged_, &taken_, &instructions_}) for_each(*list, timed);

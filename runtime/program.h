@@ -52,7 +52,8 @@ class Program {
   // stages no inputs.
   void announce(std::span<const std::byte* const> inputs);
   // Runs the step with a wait after each of its parts and adds each part's seconds to the plan's step it belongs to. A kernel
-  // runs `repeats` times in a row, and the median counts.
+  // runs `repeats` times in a row, and the median counts. An exchange begins when all devices of this process have come to it, where its
+  // group meets: what it waits for devices that are late is in no time.
   void run_timed(const HostBuffers& host, std::span<double> seconds, int repeats = 1);
 
   // Runs the step and notes when each of the expanded plan's steps began and ended, in seconds of the steady clock; where a step does
@@ -109,6 +110,15 @@ class Program {
   // Has the batch staged, if it is not yet, and queues the step's copy of it.
   void take(const HostBuffers& host);
   void queue(const HostBuffers& host, const Slot& slot) const;
+  // A kernel is loaded where it is first launched, for which a driver may wait until the device has nothing to do, or hold up other
+  // threads: never, while an exchange waits for another device of this process. So where kernels may be launched for the first time each
+  // exchange is alone: `call` executes it, and waits for it.
+  template <class Call>
+  void alone(const Instruction& exchange, const Call& call) const {
+    group_->meet(exchange.channel, rank_);
+    call();
+    group_->meet(exchange.channel, rank_);
+  }
   void prepare_slots(const Place& place);
   void record(Device& device);
   struct Adding;  // a step that becomes instructions

@@ -29,11 +29,14 @@ void Program::run_traced(const HostBuffers& host, std::span<double> begins, std:
   traced.reserve(staged_.size() + taken_.size() + instructions_.size());
   const auto run = [&](const Instruction& i) {
     Traced& t = traced.emplace_back(Traced{&i, {}, {}});
-    if (ahead_) {
+    const auto waited_for = [&] {
       t.begin.run({});
       execute(i, host, slot);
       i.stream->synchronize();
       t.end.run({});
+    };
+    if (ahead_) {
+      i.channel < 0 ? waited_for() : alone(i, waited_for);
     } else {
       i.stream->launch(t.begin);
       execute(i, host, slot);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "planner/plan/timeline.h"
 #include "ranks/world.h"
 #include "tests/ranks/address.h"
 #include "tests/runtime/allocations.h"
@@ -349,6 +350,28 @@ TEST(Session, NoKernelIsLoadedWhileASumIsUnderWay) {
   session.add(linear_plan({1, 2}));
   for (int s = 0; s < 4; ++s) step(session, static_cast<std::size_t>(s % 2), numbers(3, 3));
   EXPECT_EQ(fake.late_loads, 0);
+}
+
+// Also where the first step is timed or traced.
+TEST(Session, NoKernelIsLoadedWhileASumOfAStepThatIsTimedIsUnderWay) {
+  for (const bool traced : {false, true}) {
+    FakeBackend fake;
+    fake.queues = true;
+    fake.functions["Scale"] = [scale = fake.functions["Scale"]](const Call& c) {
+      if (c.in<float>(0).size() > 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // device 0 comes late to the sum
+      scale(c);
+    };
+    const Backend* backends[] = {&fake};
+    Session session(linear_plan({2, 1}), backends);
+    const std::vector<float> x = numbers(3, 3);
+    const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), nullptr, nullptr};
+    std::byte* outputs[] = {nullptr, nullptr};
+    if (traced)
+      session.run_traced(0, inputs, outputs, {});
+    else
+      session.run_timed(0, inputs, outputs, {});
+    EXPECT_EQ(fake.late_loads, 0) << (traced ? "traced" : "timed");
+  }
 }
 
 // What ranks record must be the same on all of them: they would wait for each other in vain.
