@@ -42,7 +42,8 @@ Json json_of(const Calibrated& c) {
 void print(const Invocation& call, const Calibrated& c) {
   std::vector<std::vector<std::string>> rows;
   for (const CalibrationTime& t : c.times)
-    rows.push_back({std::string(t.of->name), t.kernel, text_of_seconds(t.timing.seconds), rate_of(t), t.timing.disturbed ? "disturbed" : ""});
+    rows.push_back(
+        {std::string(t.of->name), t.kernel, text_of_seconds(t.timing.seconds), rate_of(t), t.timing.disturbed ? "disturbed" : ""});
   call.write(table({{"timed"}, {"kernel", false, 1}, {"time", true}, {"rate", true}, {""}}, std::move(rows),
                    output_columns(call.streams, call.environment)));
   if (c.spread > 0)

@@ -52,8 +52,8 @@ std::vector<CalibrationKernel> make_kernels() {
     return Operand{DType::float32, std::move(shape), std::move(layout)};
   };
   const Operand image = open_form({8, 64, 28, 28}), filter = open_form({64, 64, 3, 3}), wide = open_form({8, 256, 28, 28}),
-                channel = plain({64}), points = open_form({64, 256, 1, 1}), square = open_form({256, 256, 1, 1}), narrow = open_form({8, 64, 28, 28}),
-                opaque{DType::uint8, Shape{0}, {}};
+                channel = plain({64}), points = open_form({64, 256, 1, 1}), square = open_form({256, 256, 1, 1}),
+                narrow = open_form({8, 64, 28, 28}), opaque{DType::uint8, Shape{0}, {}};
   const double flops = multiplied(8 * 28 * 28, 64 * 9, 64);
   return {
       {"product, small", product, "InnerProduct", {}, {plain({32, 128}), open_form({128, 128})}, {open_form({32, 128})},

@@ -134,8 +134,8 @@ class Selector {
     return e;
   }
 
-  // In place, in a bucket that holds all that the node sums. What is summed on its way through the layers, as tensor parallel products are, is
-  // an activation, and lives as long as it is read; weights' gradients live till the update.
+  // In place, in a bucket that holds all that the node sums. What is summed on its way through the layers, as tensor parallel
+  // products are, is an activation, and lives as long as it is read; weights' gradients live till the update.
   void all_reduce(const Node& node) {
     Exchange bucket = named(node);
     bucket.dtype = graph_[node.inputs[0]].type.dtype;

@@ -105,7 +105,7 @@ TEST(Memory, OfALargeTableIsWhatThePlanSays) {
   }
 }
 
-// Weights that are all zeros, as in a template that was never trained, are looked at one by one, too. Their file is a hole: it takes no room.
+// Weights that are all zeros, as in a template that was never trained, are looked at one by one, too.
 TEST(Memory, OfAPlanIsNotThatOfTheWeights) {
 #ifdef TANDEM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory cannot be told from the program's";

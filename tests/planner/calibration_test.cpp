@@ -33,8 +33,9 @@ TEST(Calibration, HasKernelsOfEachKindAndFourThatCheckThem) {
   const auto checks = std::ranges::count_if(calibration_kernels(), &CalibrationKernel::checks);
   EXPECT_EQ(checks, 4);
   for (int kind = 0; kind < kernel_kinds; ++kind)
-    EXPECT_TRUE(std::ranges::any_of(calibration_kernels(), [&](const CalibrationKernel& k) { return k.kind == KernelKind(kind) && !k.checks; }))
-        << name_of(KernelKind(kind));
+    EXPECT_TRUE(std::ranges::any_of(calibration_kernels(), [&](const CalibrationKernel& k) {
+      return k.kind == KernelKind(kind) && !k.checks;
+    })) << name_of(KernelKind(kind));
 }
 
 TEST(Calibration, FindsTheRatesThatTimesWereMadeBy) {

@@ -116,7 +116,8 @@ TEST(HostilePlans, ManySteps) {
   };
   const std::vector<double> few = seconds(1000), many = seconds(10000);
   for (std::size_t i = 0; i < few.size(); ++i)
-    EXPECT_LT(many[i], 30 * few[i] + 0.05) << (i == 0 ? "read" : plan_formats()[i - 1].name) << " took " << few[i] << " s and " << many[i] << " s";
+    EXPECT_LT(many[i], 30 * few[i] + 0.05) << (i == 0 ? "read" : plan_formats()[i - 1].name) << " took " << few[i] << " s and " << many[i]
+                                           << " s";
 }
 
 TEST(HostilePlans, ChainsOfBuffersAreFollowedSoFar) {
