@@ -47,7 +47,8 @@ void print(const Invocation& call, const Calibrated& c) {
   call.write(table({{"timed"}, {"kernel", false, 1}, {"time", true}, {"rate", true}, {""}}, std::move(rows),
                    output_columns(call.streams, call.environment)));
   if (c.spread > 0)
-    call.write(fmt::format("without timed kernels, plans for {} go by these rates; the checks are off by {:.0f}%\n", c.model.name, 100 * c.spread));
+    call.write(fmt::format("without timed kernels, plans for {} go by these rates; the checks are off by {:.0f}%\n", c.model.name,
+                           100 * c.spread));
 }
 
 // All cores as one device, and one core, as the devices are of which each has one.
