@@ -7,6 +7,20 @@
 namespace tandem {
 namespace {
 
+// Leaves the exchanges that devices enter.
+void number_exchanges(Plan& plan) {
+  IdVector<ExchangeId, ExchangeId> now(plan.exchanges.size());
+  IdVector<ExchangeId, Exchange> exchanges;
+  for (DeviceProgram& program : plan.programs)
+    for (Step& s : program.steps)
+      if (auto* const step = s.as<ExchangeStep>()) {
+        ExchangeId& number = now[step->exchange];
+        if (number.index < 0) number = exchanges.add(plan.exchanges[step->exchange]);
+        step->exchange = number;
+      }
+  plan.exchanges = std::move(exchanges);
+}
+
 Plan taken(const Plan& flat, StepPart part) {
   Plan plan = flat;
   for (DeviceProgram& program : plan.programs) {
@@ -22,6 +36,7 @@ Plan taken(const Plan& flat, StepPart part) {
     }
     program.steps = std::move(steps);
   }
+  number_exchanges(plan);
   return plan;
 }
 

@@ -146,6 +146,22 @@ TEST(Autograd, DevicesShareTheSamplesAndTheirGradientsAddUp) {
     for (const NamedTensor& one : all[0]) expect_near(named(all[d], one.name), one.tensor, 1e-6, one.name);
 }
 
+// Sums over devices within one pass are none of the other's.
+TEST(Autograd, NormalizationsOverAllDevicesAreThoseOfOne) {
+  const Model source = model();
+  const std::vector<NamedTensor> x{{"x", noise(image, 7)}}, of{{"y", noise({6, 5}, 10)}};
+  std::vector<std::vector<NamedTensor>> all;
+  for (const char* const devices : {"cpu", "cpu:0-1"}) {
+    ModelOptions o = options(devices);
+    o.plan.synchronize_batch_norm = true;
+    Autograd passes(source.source(), {.model = o, .parameters = weights}, backends);
+    all.push_back(passes.forward(x));
+    for (NamedTensor& g : passes.backward(of)) all.back().push_back({"gradient/" + g.name, g.tensor});
+    for (NamedTensor& s : passes.statistics()) all.back().push_back(std::move(s));
+  }
+  for (const NamedTensor& one : all[0]) expect_near(named(all[1], one.name), one.tensor, 1e-5, one.name);
+}
+
 TEST(Autograd, AnotherOfTheSamePlanHasMemoryOfItsOwn) {
   const Model source = model();
   Autograd first(source.source(), {.model = options(), .parameters = weights}, backends);
