@@ -62,6 +62,7 @@ enum tandem_dtype {
 typedef struct tandem_model tandem_model;
 typedef struct tandem_data tandem_data;
 typedef struct tandem_tensor tandem_tensor;
+typedef struct tandem_autograd tandem_autograd;
 
 /* ---- the library ---- */
 
@@ -199,6 +200,37 @@ int tandem_model_save(const tandem_model* model, const char* path, const char* o
 int tandem_model_save_adapter(const tandem_model* model, const char* path);
 /* A new run folder from which the option resume goes on where the last fit has ended. */
 int tandem_model_checkpoint(tandem_model* model, const char* folder);
+
+/* ---- a training loop of the caller's, who computes the loss and updates the weights ---- */
+
+enum tandem_mode {
+  TANDEM_TRAIN = 0,  /* normalizations take the batch's statistics and move the running ones, Dropout drops */
+  TANDEM_EVAL = 1,   /* neither */
+  TANDEM_PREDICT = 2 /* as TANDEM_EVAL, of the forward pass alone */
+};
+/* Plans a forward and a backward pass for the option batch-size, and opens the devices. The passes have weights of their own, which begin
+ * as the model's are now. Options come beside those of load and compile; those of a loss or an optimizer are not asked. Gradients are those
+ * of the weights that a training would train (options freeze, unfreeze), and of `count` inputs of floats, by name (NULL, 0: of none). */
+int tandem_autograd_new(tandem_model* model, int mode, const char* options, const char* const* inputs, size_t count,
+                        tandem_autograd** out);
+void tandem_autograd_free(tandem_autograd* passes);
+/* The outputs of one batch: tensors as tandem_model_predict_on_batch() takes and gives them. `step`, from 1, says which random numbers are
+ * drawn. What the backward pass needs of it stays until the next forward pass. */
+int tandem_autograd_forward(tandem_autograd* passes, const tandem_tensor* const* inputs, size_t count, int64_t step,
+                            tandem_tensor** tensors, size_t most, size_t* outputs);
+/* Goes back from the forward pass right before, and uses up its values. gradients: of the caller's loss by each output, in the outputs'
+ * order and of their types; NULL, and those beyond `count`: zeros. */
+int tandem_autograd_backward(tandem_autograd* passes, const tandem_tensor* const* gradients, size_t count);
+/* What the last backward pass gave, by the name of a weight or an input, in its shape. */
+int tandem_autograd_gradient(const tandem_autograd* passes, const char* name, tandem_tensor** out);
+/* The names of the weights that have a gradient, one by one: NULL behind the last. They stand as long as `passes`. */
+const char* tandem_autograd_trained(const tandem_autograd* passes, size_t index);
+/* Weights and running statistics. A backward pass needs a forward pass behind the last set_weight. */
+int tandem_autograd_get_weight(const tandem_autograd* passes, const char* name, tandem_tensor** out);
+int tandem_autograd_set_weight(tandem_autograd* passes, const char* name, const tandem_tensor* values);
+int tandem_autograd_plan(const tandem_autograd* passes, const char* format, char** out, size_t* size); /* as tandem_model_plan() */
+/* Writes the template with the passes' weights, as tandem_model_save(). No other thread may use the model meanwhile. */
+int tandem_autograd_save(const tandem_autograd* passes, const char* path, const char* options);
 
 #ifdef __cplusplus
 }

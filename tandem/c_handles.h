@@ -9,7 +9,9 @@
 
 #include "options/flag.h"
 #include "options/options.h"
+#include "planner/plan/plan_formats.h"
 #include "tandem/c.h"
+#include "trainer/autograd.h"
 #include "trainer/prepare.h"
 
 struct tandem_tensor {
@@ -25,8 +27,10 @@ struct tandem_data {
 struct tandem_model {
   enum class State { untrained, compiled, compiled_for_data };  // for a training; for_data: as what it trains on says
 
-  tandem_model(tandem::Model m, tandem::Options o) : model(std::move(m)), options(std::move(o)) {}
-  tandem::Model model;
+  tandem_model(tandem::Model m, tandem::Options o)
+      : shared(std::make_shared<tandem::Model>(std::move(m))), model(*shared), options(std::move(o)) {}
+  const std::shared_ptr<tandem::Model> shared;  // with passes that were planned of it
+  tandem::Model& model;
   tandem::Options options;            // those of load and compile
   tandem::EvaluateOptions measuring;  // how samples are prepared, as in training
   State state = State::untrained;
@@ -34,6 +38,14 @@ struct tandem_model {
   std::vector<std::string> notes;
   std::shared_ptr<const tandem::Prepared> run;  // the last fit, and what it was measured on where its own data knows nothing of it
   std::shared_ptr<const tandem::Dataset> validation;
+};
+
+// Passes, the model whose file they were planned of with its inputs' names, and what the last backward pass gave.
+struct tandem_autograd {
+  std::shared_ptr<const tandem::Model> model;
+  std::vector<std::string> inputs;
+  tandem::Autograd passes;
+  std::vector<tandem::NamedTensor> gradients;
 };
 
 namespace tandem::c {
@@ -87,6 +99,12 @@ void check_among(const Options& options, std::span<const FlagRow* const> rows, s
 Prepared prepared(tandem_model& model, RunOptions run);  // its notes become the model's
 void compile(tandem_model& model, ModelOptions& options);
 void compile_without_data(tandem_model& model);  // where nobody has compiled it
+const PlanFormat& format_of(const char* name);   // fails (usage) on another
+// What is said when a file is written; metadata: whether to say there how its data was prepared.
+SaveOptions save_options(const Json& options, bool& metadata);
+std::vector<Tensor> tensors_of(const tandem_tensor* const* inputs, std::size_t count);
+// The first `most` of them to `out`; `count`: how many there are.
+void give_tensors(std::vector<Tensor> all, tandem_tensor** out, std::size_t most, std::size_t* count);
 // validation of which the run's own data knows nothing is left to the caller.
 void give_training_data(RunOptions& run, const tandem_data* train, const tandem_data* validation);
 

@@ -9,7 +9,6 @@
 #include "options/text.h"
 #include "options/train_flags.h"
 #include "options/values.h"
-#include "planner/plan/plan_formats.h"
 #include "tandem/c_handles.h"
 #include "tandem/tandem.h"
 #include "trainer/template/summary_json.h"
@@ -21,10 +20,13 @@ Json parsed(const char* options) {
 }
 
 void check_among(const Options& options, std::span<const FlagRow* const> rows, std::string_view when) {
-  const KeysInMessages keys;
   const Json values = options.values();
   for (const auto& [name, value] : values.object())
-    if (!find_row(rows, name)) fail(ExitCode::usage, "option ", name, " is none of ", when);
+    if (!find_row(rows, name)) {
+      std::string key = name;
+      std::ranges::replace(key, '-', '_');
+      fail(ExitCode::usage, "option ", key, " is none of ", when);
+    }
 }
 
 Prepared prepared(tandem_model& m, RunOptions run) {
@@ -58,23 +60,12 @@ void compile_without_data(tandem_model& m) {
   m.state = tandem_model::State::compiled;
 }
 
-namespace {
-
 const PlanFormat& format_of(const char* name) {
   const std::string_view asked = &need(name, "format");
   if (const PlanFormat* const found = find_plan_format(asked)) return *found;
   fail(ExitCode::usage, "format '", asked, "': expected ", plan_format_names());
 }
 
-std::string plan_of(const tandem_model& m, const PlanFormat& format, const Json& options) {
-  if (m.state != tandem_model::State::untrained && options.object().empty()) return format.write(m.model.plan());
-  Options asked = m.options;
-  asked.set(options);
-  const Prepared p = prepare(m.model, asked.as(Purpose::plan).run(m.model, backends()), backends());
-  return format.write(m.model.source().make_plan(p.options, backends()));
-}
-
-// What is said when a file is written.
 SaveOptions save_options(const Json& options, bool& metadata) {
   static constexpr const FlagRow* rows[] = {&output_flags.metadata, &output_flags.keep_external_layout, &record_flags.overwrite};
   const KeysInMessages keys;
@@ -83,11 +74,21 @@ SaveOptions save_options(const Json& options, bool& metadata) {
     std::string name = given;
     std::ranges::replace(name, '_', '-');
     const FlagRow* const row = find_row(rows, name);
-    if (!row) unknown_option("option", name, rows, "", ": expected metadata, keep-external-layout or overwrite");
+    if (!row) unknown_option("option", given, rows, "", ": expected metadata, keep_external_layout or overwrite");
     values.set(*row, option_text(*row, value));
   }
   metadata = values[output_flags.metadata];
   return {.keep_external_layout = values[output_flags.keep_external_layout], .overwrite = values[record_flags.overwrite]};
+}
+
+namespace {
+
+std::string plan_of(const tandem_model& m, const PlanFormat& format, const Json& options) {
+  if (m.state != tandem_model::State::untrained && options.object().empty()) return format.write(m.model.plan());
+  Options asked = m.options;
+  asked.set(options);
+  const Prepared p = prepare(m.model, asked.as(Purpose::plan).run(m.model, backends()), backends());
+  return format.write(m.model.source().make_plan(p.options, backends()));
 }
 
 }  // namespace

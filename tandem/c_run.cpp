@@ -134,13 +134,14 @@ Use used(tandem_model& m, const tandem_data* data, Purpose purpose, const Json& 
   return use;
 }
 
+}  // namespace
+
 std::vector<Tensor> tensors_of(const tandem_tensor* const* inputs, std::size_t count) {
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < count; ++i) tensors.push_back(need((&need(inputs, "inputs"))[i], "inputs").values);
   return tensors;
 }
 
-// The first `most` of them.
 void give_tensors(std::vector<Tensor> all, tandem_tensor** out, std::size_t most, std::size_t* count) {
   need(count, "count");
   std::vector<std::unique_ptr<tandem_tensor>> handles;
@@ -150,7 +151,6 @@ void give_tensors(std::vector<Tensor> all, tandem_tensor** out, std::size_t most
   *count = all.size();
 }
 
-}  // namespace
 }  // namespace tandem::c
 
 using namespace tandem;

@@ -5,6 +5,8 @@
 #include "base/suggest.h"
 #include "graph/operator.h"
 #include "planner/loss/external_loss.h"
+#include "planner/passes/freeze.h"
+#include "trainer/compiled_model.h"
 
 namespace tandem {
 namespace {
@@ -22,7 +24,7 @@ bool is_frozen(const Graph& graph, const Node& node, const AutogradOptions& o) {
 void settle(Graph& graph, const AutogradOptions& o) {
   for (Value& v : graph.values)
     if (v.kind == ValueKind::parameter && v.role == ValueRole::plain)
-      v.trainable = std::ranges::find(o.parameters, v.name) != o.parameters.end();
+      v.trainable = std::ranges::find(*o.parameters, v.name) != o.parameters->end();
   for (Node& node : graph.nodes) {
     if (is_frozen(graph, node, o)) node.attributes.set("frozen", std::int64_t{1});
     if (node.op->name == "Dropout" && o.mode != AutogradMode::train && !asks_for_training(node)) node.attributes.set("ratio", 0.0F);
@@ -46,9 +48,9 @@ struct Autograd::State {
   std::vector<const Backend*> backends;
   Plan plan;  // of both passes
   std::uint64_t seed = 1;
-  std::vector<std::string> statistics;
+  std::vector<std::string> statistics, trained, outputs;  // names
   std::unique_ptr<Session> session;
-  std::vector<NamedTensor> first;  // values of the template
+  std::vector<NamedTensor> first;  // values
   bool ready = false;              // for the backward pass
   StepState step;
 
@@ -117,12 +119,18 @@ Autograd::Autograd(const ModelTemplate& source, const AutogradOptions& asked, Ba
   const bool both = o.mode != AutogradMode::predict;
   o.model.plan.mode = both ? PlanMode::training : PlanMode::inference;
   o.model.plan.loss = {.name = std::string(both ? external_loss : LossOptions().name)};
-  o.model.plan.trained = {};
+  if (asked.parameters) o.model.plan.trained = {};
   o.model.plan.given_bytes.clear();
   CompileOptions plan = source.plan_options(o.model);
-  plan.keep_gradients = o.parameters;
+  const GraphSource as_it_is = source.plain_graphs(o.model);
+  if (!asked.parameters) {
+    o.parameters.emplace();
+    for (const Value& v : as_it_is(plan.batch).values)
+      if (v.kind == ValueKind::parameter && v.trainable && !is_frozen(v.name, plan)) o.parameters->push_back(v.name);
+  }
+  plan.keep_gradients = *o.parameters;
   plan.keep_gradients.insert(plan.keep_gradients.end(), o.inputs.begin(), o.inputs.end());
-  const GraphSource graphs = [settled = o, plain = source.plain_graphs(o.model)](std::int64_t batch) {
+  const GraphSource graphs = [settled = o, plain = as_it_is](std::int64_t batch) {
     Graph graph = plain(batch);
     settle(graph, settled);
     return graph;
@@ -135,12 +143,15 @@ Autograd::Autograd(const ModelTemplate& source, const AutogradOptions& asked, Ba
     if (const auto in = graph.find(name); !in || graph[*in].kind != ValueKind::input || !is_float(graph[*in].type.dtype))
       fail(ExitCode::usage, "gradient of input '", name, "': model '", graph.name, "' has no input of floats of that name");
   s.plan = tandem::compile(graphs, plan, s.backends);
-  for (const Value& v : graph.values)
-    if (v.kind == ValueKind::parameter && v.role == ValueRole::plain && v.data) s.first.push_back({v.name, *v.data});
-  std::erase_if(s.first, [&](const NamedTensor& t) {
-    const auto planned = [&](const PlanParameter& p) { return p.role == ValueRole::plain && p.name == t.name; };
-    return std::ranges::none_of(s.plan.parameters, planned);
-  });
+  s.first = first_values(source.file(), graph, o.model, on).values;
+  const auto planned = [&](const std::string& name) {
+    return std::ranges::any_of(s.plan.parameters, [&](const PlanParameter& p) { return p.role == ValueRole::plain && p.name == name; });
+  };
+  std::erase_if(s.first, [&](const NamedTensor& t) { return !planned(t.name); });
+  for (const HostOutput& out : s.plan.outputs) {
+    if (out.role == ValueRole::plain) s.outputs.push_back(out.name);
+    else if (const std::string name = out.of.substr(gradient_prefix.size()); planned(name)) s.trained.push_back(name);
+  }
   for (const Node& node : graph.nodes)
     if (node.op->name == "BatchNormalization" && !is_frozen(graph, node, o))
       for (const std::size_t i : {std::size_t{3}, std::size_t{4}})
@@ -158,17 +169,23 @@ Autograd Autograd::again() const {
   other->plan = state_->plan;
   other->seed = state_->seed;
   other->statistics = state_->statistics;
+  other->trained = state_->trained;
+  other->outputs = state_->outputs;
   other->first = state_->first;
   other->open();
   return Autograd(std::move(other));
 }
 
 const Plan& Autograd::plan() const { return state_->plan; }
+const std::vector<std::string>& Autograd::trained() const { return state_->trained; }
+const std::vector<std::string>& Autograd::outputs() const { return state_->outputs; }
 
 void Autograd::set_parameters(std::span<const NamedTensor> values) {
   state_->ready = false;
   state_->session->set_parameters(values);
 }
+
+Tensor Autograd::parameter(const std::string& name) const { return state_->session->parameter(name); }
 
 std::vector<NamedTensor> Autograd::statistics() const {
   std::vector<NamedTensor> list;

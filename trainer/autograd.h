@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,9 +22,10 @@ namespace tandem {
 enum class AutogradMode { train, eval, predict };
 
 struct AutogradOptions {
-  ModelOptions model;                   // batch, devices, precision, ...; its loss, optimizer and what is frozen are not asked
-  std::vector<std::string> parameters;  // whose gradients backward() gives, by the template's names
-  std::vector<std::string> inputs;      // of floats, the same
+  ModelOptions model;  // batch, devices, precision, first values, ...; its loss and optimizer are not asked
+  // Whose gradients backward() gives, by the template's names; none: of those that a training of options.model trains.
+  std::optional<std::vector<std::string>> parameters;
+  std::vector<std::string> inputs;  // of floats, the same
   // Of normalizations that in train, too, take their running statistics and leave them: the names of the running means.
   std::vector<std::string> frozen;
   AutogradMode mode = AutogradMode::train;
@@ -31,18 +33,22 @@ struct AutogradOptions {
 
 class Autograd {
  public:
-  // Plans for options.model.plan.batch samples, opens the devices and takes the template's weights. `backends` must outlive it. Fails
-  // (usage) on what does not go with a loss that the caller computes, naming the option; (model, device) as Model::compile.
+  // Plans for options.model.plan.batch samples, opens the devices and takes the weights that options.model.init says. `backends`
+  // must outlive it. Fails (usage) on what does not go with a loss that the caller computes, naming the option; (model, device) as
+  // Model::compile.
   Autograd(const ModelTemplate& source, const AutogradOptions& options, Backends backends);
   ~Autograd();
   Autograd(Autograd&&) noexcept;
   // Another of the same plan, with memory of its own, for a forward pass while this one's backward pass is to come.
   Autograd again() const;
 
-  const Plan& plan() const;  // of both passes; predict: of one
+  const Plan& plan() const;                          // of both passes; predict: of one
+  const std::vector<std::string>& trained() const;  // the parameters that backward() gives gradients of
+  const std::vector<std::string>& outputs() const;  // the names of what forward() gives, in its order
 
   // Weights and running statistics by the template's names, in its shapes. Those not named stay. Fails (model) on others.
   void set_parameters(std::span<const NamedTensor> values);
+  Tensor parameter(const std::string& name) const;  // fails (model) where there is none
   // Running statistics as the forward passes have left them, by name.
   std::vector<NamedTensor> statistics() const;
 

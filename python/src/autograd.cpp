@@ -93,6 +93,7 @@ class PyPasses {
                                std::vector<std::string> frozen, const std::string& mode) {
     Options options = options_;
     options.set("batch_size", batch);
+    if (!options.given("init")) options.set("init", "keep");  // what is zero in the module is meant
     AutogradOptions o{.model = options.as(Purpose::plan).run(model_, backends()).model,
                       .parameters = std::move(parameters),
                       .inputs = std::move(inputs),

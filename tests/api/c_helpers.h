@@ -19,6 +19,7 @@ struct Deleter {
   void operator()(tandem_model* m) const { tandem_model_free(m); }
   void operator()(tandem_data* d) const { tandem_data_free(d); }
   void operator()(tandem_tensor* t) const { tandem_tensor_free(t); }
+  void operator()(tandem_autograd* a) const { tandem_autograd_free(a); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, Deleter>;

@@ -336,7 +336,7 @@ TEST_F(CApi, SaysWhatWentWrong) {
   tandem_model* none = nullptr;
   FAILS(tandem_model_load((folder_ / "gone.onnx").c_str(), nullptr, &none), TANDEM_IO, "gone.onnx");
   FAILS(tandem_model_load(file_.c_str(), "{\"lr\"", &none), TANDEM_USAGE, "JSON");
-  FAILS(tandem_model_load(file_.c_str(), R"({"batchsize": 1})", &none), TANDEM_USAGE, "did you mean batch-size?");
+  FAILS(tandem_model_load(file_.c_str(), R"({"batchsize": 1})", &none), TANDEM_USAGE, "did you mean batch_size?");
   FAILS(tandem_model_load(nullptr, nullptr, &none), TANDEM_USAGE, "the argument path is null");
   FAILS(tandem_model_load(file_.c_str(), nullptr, nullptr), TANDEM_USAGE, "the argument out is null");
   EXPECT_EQ(none, nullptr);

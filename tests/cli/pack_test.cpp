@@ -1,6 +1,7 @@
 // A packed model: what is in its folder, the runtime alone on it (examples/train_packed.c), and the way back.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/file.h"
@@ -77,6 +78,26 @@ INSTANTIATE_TEST_SUITE_P(Rows, PackedBits,
                                          Row{"two_devices", "--devices cpu:0-1 --optimizer radam"},
                                          Row{"micro_batches", "--micro-batches 4 --optimizer lion"}),
                          [](const auto& row) { return std::string(row.param.name); });
+
+// examples/own_loop.c, whose loss and new weights are its own, in place of the runtime.
+TEST_F(Packed, StepsOfALoopInCAreThoseOfTheProgram) {
+  write_data();
+  const Outcome alone = tandem("train MODELS/mlp.onnx --data npz:TMP/data.npz --no-shuffle --batch-size 8 --init he-normal --lr 0.05 "
+                               "--momentum 0 --steps 3 --no-autotune --devices cpu --output TMP/alone.onnx");
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::string model = words("MODELS/mlp.onnx", folder.text()).at(0);
+  const std::vector<std::string> arguments{model, (folder / "loop.onnx").string(), "3", (folder / "batches.bin").string()};
+  const Outcome loop = Process(folder, "loop", arguments, {}, TANDEM_LOOP_EXAMPLE).wait();
+  ASSERT_EQ(loop.code, 0) << loop.err;
+  EXPECT_NE(loop.out.find("step 3: loss "), std::string::npos) << loop.out;
+  const std::map<std::string, Tensor> found = weights_of("loop.onnx");
+  for (const auto& [name, wanted] : weights_of("alone.onnx")) {
+    double distance = 0, norm = 0;
+    const auto a = found.at(name).values<float>(), b = wanted.values<float>();
+    for (std::size_t i = 0; i < b.size(); ++i) distance += std::pow(a[i] - b[i], 2), norm += std::pow(b[i], 2);
+    EXPECT_LE(std::sqrt(distance), 1e-6 * std::sqrt(norm)) << name;
+  }
+}
 
 TEST_F(Packed, UnpackedAtOnceIsTheTemplateWithItsFirstWeights) {
   ASSERT_EQ(tandem(pack + "--seed 3 --output TMP/p").code, 0);
