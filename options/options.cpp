@@ -65,7 +65,7 @@ const FlagRow& row_for(Purpose purpose, std::string_view given) {
   if (!row)
     if (const auto by_field = std::ranges::find(rows, given, [](const FlagRow* r) { return r->field(); }); by_field != rows.end())
       row = *by_field;
-  if (!row) unknown_option("option", name, rows, "", ": describe_options() lists them");
+  if (!row) unknown_option("option", given, rows, "", ": describe_options() lists them");
   if (is_command_line(row)) fail(ExitCode::usage, row->told(), " is the command line's alone");
   return *row;
 }

@@ -15,9 +15,15 @@ const FlagRow* find_row(FlagRows rows, std::string_view name) {
 }
 
 void unknown_option(std::string_view what, std::string_view name, FlagRows rows, std::string_view before, std::string_view otherwise) {
+  const bool keys = !rows.empty() && rows.front()->told() != rows.front()->flag();  // a KeysInMessages lives
+  const auto spelled = [&](std::string_view text) {
+    std::string word(text.substr(std::min(text.find_first_not_of('-'), text.size())));
+    if (keys) std::ranges::replace(word, '-', '_');
+    return word;
+  };
   std::vector<std::string> names;
-  for (const FlagRow* row : rows) names.emplace_back(row->name);
-  const std::string near = nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
+  for (const FlagRow* row : rows) names.push_back(spelled(row->name));
+  const std::string near = nearest(spelled(name), names);
   fail(ExitCode::usage, "unknown ", what, " '", name, "'",
        near.empty() ? std::string(otherwise) : concat(", did you mean ", before, near, "?"));
 }

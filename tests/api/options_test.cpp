@@ -75,7 +75,7 @@ TEST(Options, TakeListsAndObjects) {
 TEST(Options, NameTheKeyInMessages) {
   const std::pair<std::string, std::string> rows[] = {
       {R"({"batch-size": 0})", "option batch_size 0: expected at least 1"},
-      {R"({"batchsize": 1})", "unknown option 'batchsize', did you mean batch-size?"},
+      {R"({"batchsize": 1})", "unknown option 'batchsize', did you mean batch_size?"},
       {R"({"lr": "fast"})", "option lr"},
       {R"({"shuffle": "maybe"})", "option shuffle is a switch: expected on or off, got 'maybe'"},
       {R"({"layout": "rows"})", "option layout 'rows': expected auto, blocked or channels-last"},

@@ -165,7 +165,7 @@ def test_sizes_of_dimensions(value, text):
 def test_options_are_told(capsys):
     tandem.options("clip_norm")
     assert capsys.readouterr().out.startswith("clip_norm=X  largest norm of all gradients")
-    with pytest.raises(tandem.UsageError, match="did you mean clip.norm"):
+    with pytest.raises(tandem.UsageError, match="did you mean clip_norm"):
         tandem.options("clip_nrom")
 
 

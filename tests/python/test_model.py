@@ -140,7 +140,7 @@ def test_plan_and_summary(lenet, quick, capsys):
 
 @pytest.mark.parametrize("error, call, message", [
     (tandem.FileError, lambda m, x, y: tandem.Model("/nowhere/model.onnx"), "/nowhere/model.onnx"),
-    (tandem.UsageError, lambda m, x, y: m.compile(batch_sise=3), "did you mean batch.size"),
+    (tandem.UsageError, lambda m, x, y: m.compile(batch_sise=3), "did you mean batch_size"),
     (tandem.UsageError, lambda m, x, y: m.compile(batch_size=0), "batch"),
     (tandem.UsageError, lambda m, x, y: m.compile(head=3), r"give it to Model\(path, head="),
     (tandem.UsageError, lambda m, x, y: m.compile(loss="no such loss"), "no such loss"),
