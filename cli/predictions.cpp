@@ -112,12 +112,20 @@ bool is_predictions_file(const std::string& path) {
 void write_predictions(const std::string& path, const std::vector<NamedTensor>& results, const Dataset& data,
                        const std::vector<std::string>& classes) {
   const NamedTensor& first = results.at(0);
-  if (path.ends_with(".npy")) return write_atomically(path, npy_of(first.tensor));
   if (path.ends_with(".csv"))
     return write_atomically(path, classes.empty() ? number_table(first, data) : class_table(first.tensor, data, classes));
   AtomicFile file(path);
+  if (path.ends_with(".npy")) {
+    const NpyFile array = npy_file_of(first.tensor);
+    file.append(array.header);
+    file.append(array.elements());
+    return file.commit();
+  }
   ZipWriter zip([&](std::string_view bytes) { file.append(bytes); });
-  for (const NamedTensor& r : results) zip.add(r.name + ".npy", npy_of(r.tensor));
+  for (const NamedTensor& r : results) {
+    const NpyFile array = npy_file_of(r.tensor);
+    zip.add(r.name + ".npy", {array.header, array.elements()});
+  }
   zip.finish();
   file.commit();
 }

@@ -151,10 +151,10 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what) {
   return header.fortran ? from_fortran(tensor, header.shape) : tensor;
 }
 
-std::string npy_of(const Tensor& tensor) {
-  if (is_small_float(tensor.dtype())) return npy_of(tensor.cast(DType::float32));
+NpyFile npy_file_of(const Tensor& tensor) {
+  if (is_small_float(tensor.dtype())) return npy_file_of(tensor.cast(DType::float32));
   if (is_small(tensor.dtype()))
-    return npy_of(tensor.cast(tensor.dtype() == DType::int4 || tensor.dtype() == DType::int2 ? DType::int8 : DType::uint8));
+    return npy_file_of(tensor.cast(tensor.dtype() == DType::int4 || tensor.dtype() == DType::int2 ? DType::int8 : DType::uint8));
   std::string_view code;
   for (const TypeRow& row : types)
     if (row.dtype == tensor.dtype()) code = row.code;
@@ -170,10 +170,12 @@ std::string npy_of(const Tensor& tensor) {
   header += '\n';
   std::string out(magic);
   out += {'\1', '\0', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
-  out += header;
-  const auto bytes = tensor.bytes();
-  out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return out;
+  return {out + header, tensor};
+}
+
+std::string npy_of(const Tensor& tensor) {
+  const NpyFile file = npy_file_of(tensor);
+  return concat(file.header, file.elements());
 }
 
 }  // namespace tandem

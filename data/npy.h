@@ -28,6 +28,15 @@ Tensor constant_of(const Field& input, Tensor array, std::string_view what);
 
 // Float16 becomes float32. Fails (data), naming `what`, on anything that is not a whole array.
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view what);
-std::string npy_of(const Tensor& tensor);
+// A file's header, and its elements as they lie in the tensor, or cast to a type that npy has. Fails (data) where it has none.
+struct NpyFile {
+  std::string header;
+  Tensor tensor;
+  std::string_view elements() const {
+    return {reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size()};
+  }
+};
+NpyFile npy_file_of(const Tensor& tensor);
+std::string npy_of(const Tensor& tensor);  // the whole file
 
 }  // namespace tandem

@@ -174,14 +174,19 @@ void ZipWriter::out(std::string_view bytes) {
   written_ += bytes.size();
 }
 
-void ZipWriter::add(std::string_view name, std::string_view contents) {
+void ZipWriter::add(std::string_view name, std::initializer_list<std::string_view> parts) {
   const std::uint64_t offset = written_;
-  const std::uint32_t crc = crc_of(contents.data(), contents.size());
+  std::uint32_t crc = 0;
+  std::uint64_t size = 0;
+  for (const std::string_view part : parts) {
+    crc = crc_of(part.data(), part.size(), crc);
+    size += part.size();
+  }
   // The fields that both headers share: version 4.5, no flags, stored, 1980-01-01, sizes in a zip64 field.
   std::string shared;
   put(shared, {{45, 2}, {0, 2}, {0, 2}, {0, 2}, {33, 2}, {crc, 4}, {0xFFFFFFFF, 4}, {0xFFFFFFFF, 4}, {name.size(), 2}});
   std::string sizes;
-  put(sizes, {{contents.size(), 8}, {contents.size(), 8}});
+  put(sizes, {{size, 8}, {size, 8}});
 
   std::string header;
   put(header, local_mark, 4);
@@ -191,7 +196,7 @@ void ZipWriter::add(std::string_view name, std::string_view contents) {
   put(header, {{1, 2}, {sizes.size(), 2}});
   header += sizes;
   out(header);
-  out(contents);
+  for (const std::string_view part : parts) out(part);
 
   put(directory_, {{entry_mark, 4}, {45, 2}});
   directory_ += shared;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -45,7 +46,8 @@ class ZipWriter {
  public:
   // Hands the archive to `write` piece by piece.
   explicit ZipWriter(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
-  void add(std::string_view name, std::string_view contents);  // stored as it is
+  void add(std::string_view name, std::string_view contents) { add(name, {contents}); }
+  void add(std::string_view name, std::initializer_list<std::string_view> parts);  // one behind the other, stored as they are
   // The directory, and a comment: the checksum of all that comes before the comment.
   void finish();
 
