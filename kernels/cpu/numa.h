@@ -21,8 +21,8 @@ std::vector<NumaNode> numa_nodes(const std::vector<int>& cores, const std::files
 // The same cores, one node's behind the other's: parts of this list have few nodes.
 std::vector<int> in_order_of_nodes(std::vector<int> cores, const std::vector<NumaNode>& nodes);
 
-// Asks the system for this memory, of which nothing has been written, on these nodes, which stand by number: on one, or page by page on several. Where it
-// refuses, each page lies where it is first written. Addresses and bytes are whole pages.
+// Asks the system for this memory, of which nothing has been written, on these nodes, which stand by number: on one, or page by page on
+// several. Where it refuses, each page lies where it is first written. Addresses and bytes are whole pages.
 void place_memory(void* address, std::size_t bytes, const std::vector<NumaNode>& nodes);
 
 }  // namespace tandem

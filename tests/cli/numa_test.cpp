@@ -50,8 +50,8 @@ TEST_F(TwoNodes, WhatIsAssumedIsSaid) {
 
 TEST_F(TwoNodes, ARunComputesTheSame) {
   for (const std::string devices : {"cpu", "cpu:0-1"}) {
-    const std::string line = "train MODELS/mlp.onnx --data synthetic:digits,train=32,test=8 --batch-size 8 --epochs 1 --no-autotune --devices " +
-                             devices + " --overwrite --run-dir none --output TMP/";
+    const std::string line = "train MODELS/mlp.onnx --data synthetic:digits,train=32,test=8 --batch-size 8 --epochs 1 --no-autotune "
+                             "--overwrite --run-dir none --devices " + devices + " --output TMP/";
     for (const bool two : {false, true}) {
       const Outcome o = tandem(line + (two ? "two" : "one") + ".onnx", two);
       ASSERT_EQ(o.code, 0) << o.err;

@@ -27,7 +27,7 @@ struct Size {
 const Size sizes[] = {
     {"forward", 1, 1, 1, false, false}, {"forward", 3, 5, 7, false, true}, {"reverse", 4, 17, 33, true, true}, {"bidirectional", 5, 30, 40, true, false}, {"bidirectional", 3, 1, 64, false, true},
     // few samples of many units, which threads share out, too
-    {"forward", 3, 2, 390, true, true}, {"bidirectional", 3, 1, 400, false, true},
+    {"forward", 3, 2, 390, true, true}, {"bidirectional", 3, 1, 400, false, true}, {"reverse", 2, 1, 520, true, true},
 };
 
 class Recurrent {

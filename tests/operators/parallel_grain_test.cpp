@@ -63,6 +63,46 @@ Graph language_model(std::int64_t n) {
   return b.graph;
 }
 
+// Sentences of 64 words, read by two layers of LSTM cells, one of them in both directions.
+Graph sentence_classifier(std::int64_t n) {
+  constexpr std::int64_t steps = 64, width = 256, words = 8192, classes = 16;
+  Builder b;
+  b.graph.name = "sentence_classifier";
+  const auto layer = [&](ValueId x, const std::string& name, std::int64_t in, std::int64_t directions) {
+    const ValueId w = b.weight(name + ".w", {directions, 4 * width, in}, 0.05F);
+    const ValueId r = b.weight(name + ".r", {directions, 4 * width, width}, 0.05F);
+    Attributes cells{{"hidden_size", width}, {"direction", std::string(directions == 2 ? "bidirectional" : "forward")}};
+    const ValueId y = b.node("LSTM", {x, w, r}, std::move(cells));  // [steps, directions, n, width]
+    const ValueId by_sample = b.node("Transpose", {y}, {{"perm", Ints{0, 2, 1, 3}}});
+    return b.node("Reshape", {by_sample}, {{"shape", Ints{steps, n, directions * width}}});
+  };
+  const ValueId ids = b.graph.add_input("ids", {DType::int64, {n, steps}});
+  ValueId x = b.node("Gather", {b.weight("words", {words, width}, 0.02F), ids}, {{"axis", std::int64_t{0}}});
+  x = b.node("Transpose", {x}, {{"perm", Ints{1, 0, 2}}});
+  x = layer(layer(x, "both", width, 2), "forward", 2 * width, 1);
+  x = b.node("ReduceMean", {x}, {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}});
+  b.graph.outputs = {dense(b, x, "head", width, classes)};
+  return b.graph;
+}
+
+// LeNet's layers on larger images: of their channels oneDNN's blocks of sixteen would be half empty.
+Graph small_convnet(std::int64_t n) {
+  Builder b;
+  b.graph.name = "small_convnet";
+  const auto conv = [&](ValueId x, const char* name, std::int64_t in, std::int64_t out) {
+    const Ints ones{1, 1}, two{2, 2}, none{0, 0, 0, 0};
+    x = b.node("Conv", {x, b.weight(name, {out, in, 5, 5}, 0.1F)},
+               {{"kernel_shape", Ints{5, 5}}, {"strides", ones}, {"pads", Ints{2, 2, 2, 2}}, {"dilations", ones}, {"group", std::int64_t{1}}});
+    x = b.node("Relu", {x});
+    return b.node("MaxPool", {x}, {{"kernel_shape", two}, {"strides", two}, {"pads", none}, {"dilations", ones}});
+  };
+  ValueId x = b.graph.add_input("x", {DType::float32, {n, 3, 64, 64}});
+  x = conv(conv(x, "c1", 3, 20), "c2", 20, 50);
+  x = b.node("Flatten", {x}, {{"axis", std::int64_t{1}}});
+  b.graph.outputs = {dense(b, x, "head", 50 * 16 * 16, 16)};
+  return b.graph;
+}
+
 Graph resnet50(std::int64_t n) {
   static const ModelFile file = ModelFile::read(std::filesystem::path(TANDEM_SOURCE_DIR) / "models/resnet50.onnx");
   return file.graph({.batch = n});
@@ -123,6 +163,26 @@ std::string text_of(const CountedTeam& team) {
   return text.str();
 }
 
+// Where a kernel has work for fewer threads than its operands' size says.
+std::int64_t most_threads(const LaunchStep& launch, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs, int threads) {
+  // Threads that share out units meet in every step: its multiply-adds must be worth that.
+  if (launch.kernel.starts_with("native.recurrent")) {
+    constexpr std::int64_t worth_meeting = 131072;
+    const bool backward = launch.op == "RecurrentBackward";
+    const Shape &r = inputs[backward ? 0 : 1].shape, &steps = inputs[backward ? 1 : 0].shape;
+    return std::max<std::int64_t>(1, steps[backward ? 2 : 1] * r.elements() / worth_meeting);
+  }
+  // Sums of a filter's gradient are of all samples: a thread has a tap of 16 × 16 channels at least. With 16 threads for 50 of these some
+  // have four, and 13 threads are as fast.
+  if (launch.kernel == "native.convolution_backward_weights.dot_products") {
+    const Shape& w = outputs[0].shape;
+    const std::int64_t tiles = (w[0] + 15) / 16 * ((w[1] + 15) / 16) * (w.elements() / (w[0] * w[1]));
+    const std::int64_t each = (tiles + threads - 1) / threads;
+    return (tiles + each - 1) / each;
+  }
+  return INT64_MAX;
+}
+
 std::int64_t words_of(const LaunchStep& launch, const std::vector<Operand>& inputs, const std::vector<Operand>& outputs) {
   return launch.op == "Gather" ? inputs[0].shape[0] : launch.op == "GatherBackward" ? outputs[0].shape[0] : 2;
 }
@@ -159,7 +219,8 @@ class ParallelGrain : public testing::Test {
           if (!table && operands->back().bytes() > largest.bytes()) largest = operands->back();
         }
       if (!seen.insert(key).second) continue;
-      Counted c{.op = launch->op, .kernel = launch->kernel, .operand = to_string(largest), .wanted = threads_worth(largest, threads)};
+      const std::int64_t wanted = std::min(threads_worth(largest, threads), most_threads(*launch, inputs, outputs, threads));
+      Counted c{.op = launch->op, .kernel = launch->kernel, .operand = to_string(largest), .wanted = wanted};
       count(backend, plan, step, *launch, words_of(*launch, inputs, outputs), c);
       all.push_back(std::move(c));
     }
@@ -208,7 +269,8 @@ struct Case {
   const char* name;
   Graph (*model)(std::int64_t);
 };
-constexpr Case cases[] = {{"transformer", language_model}, {"ResNet-50", resnet50}};
+constexpr Case cases[] = {
+    {"transformer", language_model}, {"ResNet-50", resnet50}, {"LSTM", sentence_classifier}, {"small convnet", small_convnet}};
 constexpr int numbers_of_threads[] = {16, 64};
 
 // A line of the table: of a kernel's launches those with the least work for their threads.
@@ -278,6 +340,14 @@ std::vector<Request> requests() {
       all.push_back({"BatchNormalizationTraining", norm, {x, c, c}, {x, c, c, of({0}, DType::uint8)}});
       all.push_back({"BatchNormalizationBackward", norm, {x, x, c, c, c, c, of({0}, DType::uint8, "opaque:native.channels")}, {x, c, c}});
     }
+  const Attributes conv{{"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}}, {"group", std::int64_t{1}}};
+  for (const std::int64_t n : {1, 8}) {
+    const auto doubles = [](Shape shape) { return of(std::move(shape), DType::float64); };
+    const Operand x = doubles({n, 40, 28, 28}), y = doubles({n, 80, 28, 28}), w = doubles({80, 40, 3, 3});
+    all.push_back({"Conv", conv, {x, w}, {y}});
+    all.push_back({"ConvolutionBackwardData", conv, {y, w}, {x}});
+    all.push_back({"ConvolutionBackwardWeights", conv, {x, y}, {w}});
+  }
   for (const std::int64_t n : {1, 8}) all.push_back({"InnerProduct", {}, {of({n, 2048}), of({1000, 2048})}, {of({n, 1000})}});
   all.push_back({"MatMul", {}, {of({8, 3, 256, 64}), of({8, 3, 64, 256})}, {of({8, 3, 256, 256})}});
   all.push_back({"Concat", {{"axis", std::int64_t{1}}}, {of({8, 64, 56, 56}), of({8, 64, 56, 56})}, {of({8, 128, 56, 56})}});

@@ -47,16 +47,16 @@ struct Problem {
   std::int64_t samples = 0;
   FilterOrder order = FilterOrder::outputs_last;
   bool bias = false;
-  int threads = 1, columns = 1, tap_blocks = 1;  // threads by output channels, by taps; the others are by input channels
+  int columns = 1, rows = 1, tap_blocks = 1;  // parts by output channels, by input channels, by taps
 
   std::int64_t taps() const { return h.taps * w.taps; }
-  int rows() const { return threads / columns / tap_blocks; }
+  int parts() const { return columns * rows * tap_blocks; }
   Range outputs_of(int part) const { return part_of(vectors_of(dy.channels), part % columns, columns); }
-  Range inputs_of(int part) const { return part_of(vectors_of(x.channels), part / columns % rows(), rows()); }
-  Range taps_of(int part) const { return part_of(taps(), part / columns / rows(), tap_blocks); }
+  Range inputs_of(int part) const { return part_of(vectors_of(x.channels), part / columns % rows, rows); }
+  Range taps_of(int part) const { return part_of(taps(), part / columns / rows, tap_blocks); }
   // The largest part's vectors.
   std::int64_t most_outputs() const { return (vectors_of(dy.channels) + columns - 1) / columns; }
-  std::int64_t most_inputs() const { return (vectors_of(x.channels) + rows() - 1) / rows(); }
+  std::int64_t most_inputs() const { return (vectors_of(x.channels) + rows - 1) / rows; }
   std::int64_t most_taps() const { return (taps() + tap_blocks - 1) / tap_blocks; }
   std::int64_t pair_words() const { return x.packed(most_inputs()) + dy.packed(most_outputs()); }
   std::int64_t pairs_at_once() const {
@@ -68,17 +68,17 @@ struct Problem {
 
   // The split in which the largest part is smallest; among equals that with fewest blocks of taps, each of which packs its channels anew,
   // and then with most output channels each.
-  void split(int most) {
-    threads = std::max(1, most);
+  void split(int threads) {
     std::int64_t least = INT64_MAX;
     Problem p = *this;
     for (p.tap_blocks = 1; p.tap_blocks <= std::min<std::int64_t>(threads, taps()); ++p.tap_blocks)
       for (p.columns = 1; p.columns * p.tap_blocks <= threads; ++p.columns) {
-        if (threads % (p.columns * p.tap_blocks) != 0) continue;
+        p.rows = threads / (p.columns * p.tap_blocks);
         const std::int64_t work = p.most_outputs() * std::min(p.most_inputs() * lanes, x.channels) * p.most_taps();
         if (work >= least) continue;
         least = work;
         columns = p.columns;
+        rows = p.rows;
         tap_blocks = p.tap_blocks;
       }
   }
@@ -218,9 +218,9 @@ Descriptions describe_paired_convolution_backward_weights(const KernelRequest& r
     for (Operand& o : d.inputs) o = with_layout(o, in_blocks ? blocks : last);
     d.outputs[0] = with_layout(dw, filter_layout(rank, order));
     if (p.bias) d.outputs[1] = row_major(db);
-    d.workspace = p.threads * p.words_of_part() * 4;
+    d.workspace = p.parts() * p.words_of_part() * 4;
     d.efficiency = dot_products_are_fast() ? 0.75 : 0.35;
-    d.make = make_kernel([p](const Memory& m) { parallel(p.threads, [&](int part) { run_part(p, part, m); }); });
+    d.make = make_kernel([p](const Memory& m) { parallel(p.parts(), [&](int part) { run_part(p, part, m); }); });
     if (dw.layout.any() || dw.layout == d.outputs[0].layout || order == FilterOrder::outputs_last) all.push_back(std::move(d));
   }
   return all;

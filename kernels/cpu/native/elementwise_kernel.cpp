@@ -201,6 +201,30 @@ void gather(const T* x, T* y, std::int64_t begin, std::int64_t n, const std::vec
   }
 }
 
+// The padding of an output, of which threads share out the outermost axis where that has none itself.
+struct Padding {
+  PaddingZero zero;  // of one slice
+  std::int64_t slices = 1, bytes = 0;
+
+  explicit Padding(const Operand& out) : zero(out) {
+    if (!zero.needed()) return;
+    const PhysicalDim outermost = physical_dims(out.shape, out.layout)[0];
+    if (outermost.size != out.shape[outermost.axis]) return;
+    Operand slice = out;
+    slice.shape[outermost.axis] = 1;
+    zero = PaddingZero(slice);
+    slices = outermost.size;
+    bytes = outermost.stride * static_cast<std::int64_t>(size_of(out.dtype));
+  }
+  void run(std::byte* memory, int threads) const {
+    const int parts = static_cast<int>(std::clamp<std::int64_t>(slices, 1, threads));
+    parallel(parts, [&](int part) {
+      const Range mine = part_of(slices, part, parts);
+      for (std::int64_t i = mine.begin; i < mine.end; ++i) zero.run(memory + i * bytes);
+    });
+  }
+};
+
 class ElementwiseKernel final : public Kernel {
  public:
   explicit ElementwiseKernel(const Program& program) : p_(program), s_(schedule(program)) {
@@ -236,7 +260,7 @@ class ElementwiseKernel final : public Kernel {
     const std::int64_t chunks = (s_.total + s_.chunk - 1) / s_.chunk;
     parallel(static_cast<int>(s_.parts), [&](int part) { run_chunks(part, part_of(chunks, part, static_cast<int>(s_.parts))); });
     for (std::size_t i = 0; i < outputs_.size(); ++i)
-      if (padding_[i].needed()) padding_[i].run(outputs_[i]);
+      if (padding_[i].zero.needed()) padding_[i].run(outputs_[i], static_cast<int>(s_.parts));
   }
 
  private:
@@ -265,7 +289,7 @@ class ElementwiseKernel final : public Kernel {
 
   Program p_;
   Schedule s_;
-  std::vector<PaddingZero> padding_;
+  std::vector<Padding> padding_;
   std::vector<std::int64_t> bytes_, advance_;  // of an element of each operand; in its memory (0 in scratch)
   std::vector<std::byte*> inputs_, outputs_, base_, now_;
   std::byte* stage_ = nullptr;

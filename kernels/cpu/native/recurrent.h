@@ -50,7 +50,7 @@ struct Problem {
   // step has work, units are shared out, too, and the threads meet in every step.
   Cut cut() const {
     const std::int64_t samples = std::clamp<std::int64_t>((wanted_threads() + D - 1) / D, 1, std::max<std::int64_t>(1, B));
-    const std::int64_t of_a_step = threads_for(B * D * gates * H * H, threads, dots ? 4 * step_grain : step_grain);
+    const std::int64_t of_a_step = threads_for(B * D * gates * H * H, threads, step_grain);
     if (of_a_step < 2 * std::min<std::int64_t>(wanted_threads(), D * samples)) return {samples, 1};
     const std::int64_t units = std::clamp<std::int64_t>(of_a_step / D, 1, vectors());
     return {std::clamp<std::int64_t>(of_a_step / (D * units), 1, B), units};
@@ -71,7 +71,7 @@ struct Problem {
   RightFactor<T> backward_factor(bool last) const { return {(last ? gates - first_gates() : first_gates()) * H, H, H, 1, dots}; }
 
  private:
-  static constexpr std::int64_t step_grain = 65536;  // products that take as long as the threads' meeting
+  static constexpr std::int64_t step_grain = 131072;  // multiply-adds that take as long as the threads' meeting
   static constexpr std::int64_t unit_vector = 16;  // blocks of units are whole vectors, so that each unit is computed alike in all of them
   std::int64_t vectors() const { return (H + unit_vector - 1) / unit_vector; }
   std::int64_t wanted_threads() const { return threads_for(T * B * D * gates * H * H, threads, 262144); }

@@ -29,6 +29,18 @@ struct RightFactor {
   // Part `part` of `parts` of the packing.
   void pack(const T* from, std::byte* workspace, int part, int parts, std::byte* scratch) const {
     if constexpr (packs) {
+      if (dots && line == 1) {  // lines as they lie: panels are cut where there are too few for all
+        const std::int64_t pieces = std::clamp<std::int64_t>((parts + panels() - 1) / panels(), 1, inner / 2);
+        const Range mine = part_of(panels() * pieces, part, parts);
+        for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+          const std::int64_t left = i / pieces * width();
+          const Range pairs = part_of(inner / 2, i % pieces, pieces);
+          std::uint32_t* const to = pair_panel(workspace, i / pieces) + pairs.begin * width();
+          dot_products()->pair_narrowed(to, width(), from + left + 2 * pairs.begin * step, step, 2 * (pairs.end - pairs.begin),
+                                        std::min(width(), columns - left));
+        }
+        return;
+      }
       const Range mine = part_of(panels(), part, parts);
       if (mine.begin == mine.end) return;
       if (dots) {
@@ -117,7 +129,6 @@ struct RightFactor {
   }
   void pack_pairs(const T* from, std::int64_t n, std::uint32_t* to, std::byte* scratch) const {
     const std::int64_t left = n * width(), some = std::min(width(), columns - left);
-    if (line == 1) return dot_products()->pair_narrowed(to, width(), from + left, step, inner, some);
     auto* const narrow = reinterpret_cast<std::uint16_t*>(scratch);  // step is 1
     for (std::int64_t i = 0; i < some; ++i) dot_products()->narrow(narrow + i * inner, from + (left + i) * line, inner);
     loops().pack({reinterpret_cast<const float*>(narrow), false, inner / 2, 1, some, inner / 2, width(), reinterpret_cast<float*>(to)});
