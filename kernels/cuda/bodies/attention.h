@@ -83,13 +83,13 @@ TANDEM_DEVICE void load_tile(const Thread& t, T* to, const T* from, std::int64_t
     if (first + row < n) {
       const T* const at = from + (first + row) * stride + column;
       if (wide) {
-        if (column < width) values = *reinterpret_cast<const Pack<T, pack>*>(at);
+        if (column < width) values = *as_aligned<const Pack<T, pack>>(at);
       } else {
         for (int k = 0; k < pack; ++k)
           if (column + k < width) values.v[k] = at[k];
       }
     }
-    *reinterpret_cast<Pack<T, pack>*>(to + row * length + column) = values;
+    *as_aligned<Pack<T, pack>>(to + row * length + column) = values;
   }
 }
 

@@ -1,5 +1,6 @@
 // Elements that a thread reads or writes as one: 16 bytes at a time where the packs are that large.
 #pragma once
+#include "kernels/cuda/bodies/aligned.h"
 #include "kernels/cuda/bodies/types.h"
 
 // Asks nvcc to unroll a loop, TANDEM_UNROLL(unroll 4), so that as many loads are under way.
@@ -21,21 +22,21 @@ inline constexpr int full_pack = static_cast<int>(16 / sizeof(T));
 // Pack `i` of an array.
 template <int width, class T>
 TANDEM_DEVICE Pack<T, width> read_pack(const T* from, std::int64_t i) {
-  return reinterpret_cast<const Pack<T, width>*>(from)[i];
+  return as_aligned<const Pack<T, width>>(from)[i];
 }
 template <int width, class T>
 TANDEM_DEVICE void write_pack(T* to, std::int64_t i, const Pack<T, width>& pack) {
-  reinterpret_cast<Pack<T, width>*>(to)[i] = pack;
+  as_aligned<Pack<T, width>>(to)[i] = pack;
 }
 
 // A pack from element `i` on, a multiple of its width.
 template <int width, class T>
 TANDEM_DEVICE Pack<T, width> read_at(const T* from, std::int64_t i) {
-  return *reinterpret_cast<const Pack<T, width>*>(from + i);
+  return *as_aligned<const Pack<T, width>>(from + i);
 }
 template <class T, int width>
 TANDEM_DEVICE void write_at(T* to, std::int64_t i, const Pack<T, width>& pack) {
-  *reinterpret_cast<Pack<T, width>*>(to + i) = pack;
+  *as_aligned<Pack<T, width>>(to + i) = pack;
 }
 
 }  // namespace tandem::cuda

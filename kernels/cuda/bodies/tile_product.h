@@ -20,9 +20,11 @@ struct WarpLane {
 
 template <class T>
 TANDEM_DEVICE std::uint32_t pair_of(const T* at) {
+  const auto* const pair = as_aligned<const std::uint32_t>(at);
 #if defined(__CUDACC__)
-  return *reinterpret_cast<const std::uint32_t*>(at);
+  return *pair;
 #else
+  (void)pair;
   return at[0].bits | static_cast<std::uint32_t>(at[1].bits) << 16;
 #endif
 }
@@ -55,13 +57,13 @@ TANDEM_DEVICE void multiply_rows(const Thread& t, float (&c)[tiles][4], const T*
     }
   } else {
     for (int k = 0; k < inner; k += 4) {
-      const Pack<T, 4> upper = *reinterpret_cast<const Pack<T, 4>*>(a + lane.row * a_stride + k),
-                       lower = *reinterpret_cast<const Pack<T, 4>*>(a + (lane.row + 8) * a_stride + k);
+      const Pack<T, 4> upper = *as_aligned<const Pack<T, 4>>(a + lane.row * a_stride + k),
+                       lower = *as_aligned<const Pack<T, 4>>(a + (lane.row + 8) * a_stride + k);
       TANDEM_UNROLL(unroll)
       for (int n = 0; n < tiles; ++n)
         TANDEM_UNROLL(unroll)
         for (int i = 0; i < 2; ++i) {
-          const Pack<T, 4> column = *reinterpret_cast<const Pack<T, 4>*>(b + (8 * n + lane.column + i) * b_stride + k);
+          const Pack<T, 4> column = *as_aligned<const Pack<T, 4>>(b + (8 * n + lane.column + i) * b_stride + k);
           TANDEM_UNROLL(unroll)
           for (int e = 0; e < 4; ++e) {
             c[n][i] += upper.v[e] * column.v[e];
@@ -89,13 +91,13 @@ TANDEM_DEVICE void multiply_columns(const Thread& t, float (&c)[tiles][4], const
     }
   } else {
     for (int k = 0; k < inner; k += 4) {
-      const Pack<T, 4> upper = *reinterpret_cast<const Pack<T, 4>*>(a + lane.row * a_stride + k),
-                       lower = *reinterpret_cast<const Pack<T, 4>*>(a + (lane.row + 8) * a_stride + k);
+      const Pack<T, 4> upper = *as_aligned<const Pack<T, 4>>(a + lane.row * a_stride + k),
+                       lower = *as_aligned<const Pack<T, 4>>(a + (lane.row + 8) * a_stride + k);
       TANDEM_UNROLL(unroll)
       for (int e = 0; e < 4; ++e)
         TANDEM_UNROLL(unroll)
         for (int n = 0; n < tiles; ++n) {
-          const Pack<T, 2> pair = *reinterpret_cast<const Pack<T, 2>*>(b + (k + e) * b_stride + 8 * n + lane.column);
+          const Pack<T, 2> pair = *as_aligned<const Pack<T, 2>>(b + (k + e) * b_stride + 8 * n + lane.column);
           TANDEM_UNROLL(unroll)
           for (int i = 0; i < 2; ++i) {
             c[n][i] += upper.v[e] * pair.v[i];

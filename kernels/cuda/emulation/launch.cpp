@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/cuda/bodies/types.h"
+#include "kernels/cuda/bodies/pack.h"
 #include "kernels/cuda/emulation/fibers.h"
 #include "kernels/cuda/emulation/system_threads.h"
 #include "kernels/cuda/launch/launch.h"
@@ -20,15 +22,21 @@ void launch_failed(int status) { fail(ExitCode::device, "CUDA: launch a kernel: 
 namespace emulation {
 namespace {
 constexpr int warp_size = 32;
-constexpr int tags = 16;
+// Of two blocks at the same time they have so many threads at most.
 #ifdef TANDEM_SANITIZED
 using Pool = SystemThreads;
 using Barrier = SystemBarrier;
+constexpr int most_threads = 512;
 #else
 using Pool = Fibers;
 using Barrier = FiberBarrier;
+constexpr int most_threads = 1024;
 #endif
+thread_local std::int64_t most_blocks = 0;  // 0: all
 }  // namespace
+
+Sample::Sample(std::int64_t blocks) { most_blocks = blocks; }
+Sample::~Sample() { most_blocks = 0; }
 
 class Block {
  public:
@@ -47,7 +55,14 @@ class Block {
   Barrier all;
   std::vector<std::unique_ptr<Warp>> warps;
   std::mutex lock;
-  std::array<std::unique_ptr<std::byte[]>, tags> arrays;
+  struct Array {
+    const void* name;
+    std::size_t size;
+    std::unique_ptr<std::byte[]> bytes;
+    // On the device it holds whatever was there before: NaNs make a read before the first write visible.
+    void poison() const { std::memset(bytes.get(), 0xff, size); }
+  };
+  std::vector<Array> arrays;
 };
 
 void HostThread::sync() const { state->all.arrive_and_wait(); }
@@ -99,6 +114,7 @@ void HostThread::multiply(float (&c)[4], const std::uint32_t (&a)[4], const std:
 }
 
 void HostThread::load_columns(std::uint32_t (&b)[2], const void* row) const {
+  as_aligned<const Pack<std::uint32_t, 4>>(row);  // of 8 elements
   const std::array<const void*, 32> rows = gather(row);
   const int lane = index % warp_size;
   for (int i = 0; i < 2; ++i) {
@@ -108,29 +124,72 @@ void HostThread::load_columns(std::uint32_t (&b)[2], const void* row) const {
   }
 }
 
-void* HostThread::shared_bytes(int tag, std::size_t bytes) const {
+void* HostThread::shared_bytes(const void* name, std::size_t bytes) const {
   const std::scoped_lock hold(state->lock);
-  auto& array = state->arrays[static_cast<std::size_t>(tag)];
-  // On the device it holds whatever was there before: NaNs make a read before the first write visible.
-  if (!array) {
-    array = std::make_unique<std::byte[]>(bytes);
-    std::memset(array.get(), 0xff, bytes);
-  }
-  return array.get();
+  for (const Block::Array& a : state->arrays)
+    if (a.name == name) return a.bytes.get();
+  const Block::Array& made = state->arrays.emplace_back(Block::Array{name, bytes, std::make_unique<std::byte[]>(bytes)});
+  made.poison();
+  return made.bytes.get();
 }
 
+namespace {
+
+// The blocks of a launch that are run, in an order that differs from launch to launch and is the same in every run of a program.
+class Blocks {
+ public:
+  explicit Blocks(std::int64_t blocks) : all_(blocks), count_(most_blocks > 0 ? std::min(blocks, most_blocks) : blocks) {
+    thread_local std::mt19937_64 random(1);
+    if (count_ < 2) return;
+    const auto below = [](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+    first_ = below(count_);
+    do stride_ = 1 + below(count_ - 1);
+    while (std::gcd(stride_, count_) != 1);
+  }
+  std::int64_t count() const { return count_; }
+  std::int64_t operator[](std::int64_t i) const {
+    const std::int64_t n = (first_ + i * stride_) % count_;
+    if (count_ == all_) return n;
+    const std::int64_t third = count_ / 3;
+    return n < third ? n : n < 2 * third ? all_ / 2 + n - third : all_ - count_ + n;
+  }
+
+ private:
+  std::int64_t all_, count_, first_ = 0, stride_ = 1;
+};
+
+}  // namespace
+
 void run_threads(int threads, std::int64_t blocks, bool cooperative, const std::function<void(const HostThread&)>& body) {
-  // Threads of a block that do not cooperate run in any order: a sanitizer sees what four of them share.
-  const int workers = cooperative ? threads : 4;
-  Block state(threads);
-  Barrier next(workers);
+  const Blocks chosen(blocks);
   thread_local Pool pool;  // each thread that launches has its own
-  pool.run(workers, [&](int w) {
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      for (int t = w; t < threads; t += workers) body(HostThread{t, b, blocks, &state});
-      if (cooperative) next.arrive_and_wait();
-    }
-  });
+  if (cooperative) {
+    // Two places for blocks, of two states by turns: while a block runs in one, the other is poisoned for the next block.
+    const int places = chosen.count() > 1 && 2 * threads <= most_threads ? 2 : 1;
+    std::vector<std::unique_ptr<Block>> states;
+    for (int i = 0; i < 2 * places; ++i) states.push_back(std::make_unique<Block>(threads));
+    Barrier next(places * threads);
+    pool.run(places * threads, [&](int w) {
+      const int place = w / threads, t = w % threads;
+      for (std::int64_t round = 0; round * places < chosen.count(); ++round) {
+        Block* const state = states[static_cast<std::size_t>(2 * place + round % 2)].get();
+        if (t == 0)
+          for (const Block::Array& a : states[static_cast<std::size_t>(2 * place + (round + 1) % 2)]->arrays) a.poison();
+        if (const std::int64_t i = round * places + place; i < chosen.count()) body(HostThread{t, chosen[i], blocks, state});
+        next.arrive_and_wait();
+      }
+    });
+  } else {
+    // Such threads run in any order: a sanitizer sees what four of them share.
+    constexpr int workers = 4;
+    Block state(threads);
+    pool.run(workers, [&](int w) {
+      for (std::int64_t i = 0; i < chosen.count(); ++i)
+        for (int t = w; t < threads; t += workers) body(HostThread{t, chosen[i], blocks, &state});
+    });
+  }
+  if (const std::size_t bytes = misaligned.exchange(0))
+    fail(ExitCode::device, "a kernel reads or writes several elements at an address that is no multiple of ", bytes);
 }
 
 }  // namespace emulation

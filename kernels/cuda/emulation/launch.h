@@ -1,5 +1,7 @@
 // Runs kernel bodies on the host, for tests. Under a sanitizer the threads of a cooperative body are threads of the system with
-// real barriers, so that the thread sanitizer sees a missing sync; elsewhere they are fibers. Blocks run one after another.
+// real barriers, so that the thread sanitizer sees a missing sync; elsewhere they are fibers. Blocks run in an order that no body can go
+// by, those of a cooperative body two at a time, which take turns at barriers. A launch fails (device) where an access of several elements
+// does not lie as the device wants it (bodies/aligned.h).
 #pragma once
 #include <algorithm>
 #include <array>
@@ -11,7 +13,7 @@
 
 namespace tandem::cuda::emulation {
 
-class Block;  // barriers, shuffles and shared memory of one launch
+class Block;  // barriers, shuffles and shared memory of one block
 
 struct HostThread {
   int index;
@@ -37,14 +39,25 @@ struct HostThread {
   void load_columns(std::uint32_t (&b)[2], const void* row) const;
   template <class T, int Elements, int Tag>
   T* shared() const {
-    return static_cast<T*>(shared_bytes(Tag, sizeof(T) * Elements));
+    static const char array = 0;  // another for each type, length and tag, as on the device
+    return static_cast<T*>(shared_bytes(&array, sizeof(T) * Elements));
   }
 
  private:
   std::uint64_t exchange(std::uint64_t bits, int mask) const;
   std::array<const void*, 32> gather(const void* own) const;  // what each thread of the warp gives
   void multiply(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], bool half) const;
-  void* shared_bytes(int tag, std::size_t bytes) const;
+  void* shared_bytes(const void* array, std::size_t bytes) const;
+};
+
+// While it lives, a launch of this thread runs a few of its blocks at most: a third each of the first, the middle and the last. So bodies
+// are tried on the grids of real shapes.
+class Sample {
+ public:
+  explicit Sample(std::int64_t blocks);
+  ~Sample();
+  Sample(const Sample&) = delete;
+  Sample& operator=(const Sample&) = delete;
 };
 
 // Every thread of every block; `cooperative`: the threads of a block at the same time.
