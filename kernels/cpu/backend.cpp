@@ -28,7 +28,7 @@
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/peak.h"
-#include "kernels/timed_scalars.h"
+#include "kernels/timed_operands.h"
 
 namespace tandem {
 namespace {
@@ -48,28 +48,34 @@ double flops_per_cycle() {
   return isa_rates[0].flops_per_cycle;
 }
 
-// Fills an operand with what every kernel accepts: numbers in [0.5, 1.5), zero indices and masks.
-void fill_scratch(std::byte* memory, const Operand& operand) {
+// Fills an operand with what every kernel accepts: numbers in [0.5, 1.5), mixed masks, and integers that were asked for.
+void fill_scratch(std::byte* memory, const Operand& operand, const TimedIntegers& integers = {}) {
   const auto bytes = static_cast<std::size_t>(operand.bytes());
-  const auto fill = [&]<class T>() {
+  const auto fill = [&]<class T>(const auto& value_of) {  // of a number from 0 to 1
     constexpr std::size_t different = 4096;  // and these over and over
     T* const values = reinterpret_cast<T*>(memory);
     const std::size_t n = bytes / sizeof(T);
     std::uint32_t state = 12345;
     for (std::size_t i = 0; i < std::min(n, different); ++i) {
       state = state * 1664525u + 1013904223u;
-      values[i] = number_as<T>(0.5 + state * 0x1p-32);
+      values[i] = value_of(state * 0x1p-32);
     }
     for (std::size_t done = different; done < n; done *= 2) std::memcpy(values + done, values, std::min(done, n - done) * sizeof(T));
   };
-  if (operand.dtype == DType::float32)
-    fill.operator()<float>();
-  else if (operand.dtype == DType::float64)
-    fill.operator()<double>();
-  else if (operand.dtype == DType::bfloat16)
-    fill.operator()<BFloat16>();
-  else if (bytes > 0)
-    std::memset(memory, 0, bytes);
+  const auto numbers = [&]<class T>() { fill.template operator()<T>([](double share) { return number_as<T>(0.5 + share); }); };
+  const auto whole = [&]<class T>() {
+    const auto count = static_cast<double>(integers.most - integers.least + 1);
+    fill.template operator()<T>([&](double share) { return static_cast<T>(integers.least + static_cast<std::int64_t>(share * count)); });
+  };
+  switch (operand.dtype) {
+    case DType::float32: numbers.operator()<float>(); break;
+    case DType::float64: numbers.operator()<double>(); break;
+    case DType::bfloat16: numbers.operator()<BFloat16>(); break;
+    case DType::boolean: fill.operator()<std::uint8_t>([](double share) { return static_cast<std::uint8_t>(share < 0.5); }); break;
+    case DType::int32: whole.operator()<std::int32_t>(); break;
+    case DType::int64: whole.operator()<std::int64_t>(); break;
+    default: std::memset(memory, 0, bytes);
+  }
   if (may_be_scalars(operand)) reinterpret_cast<StepScalars*>(memory)->skip = 0;
 }
 
@@ -318,16 +324,16 @@ Timing CpuBackend::time_kernel(const KernelDescription& description, const Kerne
   const std::int64_t others = cache_bytes();
   const std::byte* const elsewhere = scratch(others + bytes);
   std::byte* at = scratch_ + others;
-  const auto place = [&](const std::vector<Operand>& operands) {
-    std::vector<std::byte*> addresses;
-    for (const Operand& operand : operands) {
-      addresses.push_back(operand.present() ? at : nullptr);
-      fill_scratch(at, operand);
-      at += to_line(operand.bytes());
-    }
-    return addresses;
+  const auto place = [&](const Operand& operand, const TimedIntegers& integers) {
+    std::byte* const address = operand.present() ? at : nullptr;
+    fill_scratch(at, operand, integers);
+    at += to_line(operand.bytes());
+    return address;
   };
-  const std::vector<std::byte*> inputs = place(description.inputs), outputs = place(description.outputs);
+  std::vector<std::byte*> inputs, outputs;
+  for (std::size_t i = 0; i < description.inputs.size(); ++i)
+    inputs.push_back(place(description.inputs[i], timed_integers(description, i).value_or(TimedIntegers{})));
+  for (const Operand& operand : description.outputs) outputs.push_back(place(operand, {}));
   const std::unique_ptr<Kernel> kernel = description.make();
   kernel->bind(inputs, outputs, at);
   return shortest_time(*kernel, elsewhere, others);

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/bodies/types.h"
 #include "kernels/cuda/native/describe.h"
-#include "kernels/timed_scalars.h"
+#include "kernels/timed_operands.h"
 
 namespace tandem::cuda {
 namespace {
@@ -22,21 +22,26 @@ constexpr double enough_seconds = 0.003;  // of one graph
 constexpr int replays = 3;
 constexpr std::int64_t least_block = 256 << 20;  // bytes
 
-// From 1/2 to 3/2, so that nothing overflows and roots are real. Masks are mixed. Other integers stay zero, which is an index.
-std::vector<std::byte> noise_of(DType dtype) {
+// Numbers are from 1/2 to 3/2, so that nothing overflows and roots are real. Masks are mixed. Integers are those that were asked for.
+std::vector<std::byte> noise_of(DType dtype, const TimedIntegers& integers) {
   constexpr std::size_t elements = 1 << 18;
   std::vector<std::byte> bytes(elements * size_of(dtype));
   std::mt19937 random(1);
-  if (dtype == DType::boolean)
-    for (std::byte& b : bytes) b = static_cast<std::byte>(random() % 2);
-  if (!is_storage_float(dtype)) return bytes;
-  std::uniform_real_distribution<float> number(0.5F, 1.5F);
-  visit_storage(dtype, [&]<class T>() {
+  const auto fill = [&]<class T>(const auto& next) {
     for (std::size_t i = 0; i < elements; ++i) {
-      const T value = store<T>(number(random));
+      const T value = next();
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
     }
-  });
+  };
+  if (is_storage_float(dtype)) {
+    std::uniform_real_distribution<float> number(0.5F, 1.5F);
+    visit_storage(dtype, [&]<class T>() { fill.template operator()<T>([&] { return store<T>(number(random)); }); });
+  } else if (dtype == DType::boolean) {
+    fill.template operator()<std::uint8_t>([&] { return static_cast<std::uint8_t>(random() % 2); });
+  } else if (integers.most > 0) {
+    std::uniform_int_distribution<std::int64_t> integer(integers.least, integers.most);
+    visit_number(dtype, [&]<class T>() { fill.template operator()<T>([&] { return static_cast<T>(integer(random)); }); });
+  }
   return bytes;
 }
 
@@ -63,10 +68,10 @@ std::byte* KernelTimer::take(std::int64_t bytes) {
   return block->memory + block->used - size;
 }
 
-const KernelTimer::Block& KernelTimer::noise(DType dtype) {
-  Block& block = noise_[dtype];
+const KernelTimer::Block& KernelTimer::noise(DType dtype, const TimedIntegers& integers) {
+  Block& block = noise_[{dtype, integers}];
   if (!block.memory) {
-    const std::vector<std::byte> values = noise_of(dtype);
+    const std::vector<std::byte> values = noise_of(dtype, integers);
     block = {device_->allocate(std::ssize(values)), std::ssize(values)};
     stream_->copy_in(block.memory, values.data(), block.bytes);
     stream_->synchronize();
@@ -74,10 +79,10 @@ const KernelTimer::Block& KernelTimer::noise(DType dtype) {
   return block;
 }
 
-std::byte* KernelTimer::filled(const Operand& operand) {
+std::byte* KernelTimer::filled(const Operand& operand, const TimedIntegers& integers) {
   if (!operand.present()) return nullptr;
   std::byte* const memory = take(operand.bytes());
-  const Block& from = noise(operand.dtype);
+  const Block& from = noise(operand.dtype, integers);
   for (std::int64_t at = 0, piece = 0; at < operand.bytes(); at += piece) {  // twice as much each time
     piece = std::min(std::max(at, from.bytes), operand.bytes() - at);
     stream_->copy(memory + at, at == 0 ? from.memory : memory, piece);
@@ -88,8 +93,8 @@ std::byte* KernelTimer::filled(const Operand& operand) {
 
 KernelTimer::Set KernelTimer::set_of(const KernelDescription& d) {
   Set s;
-  for (const Operand& o : d.inputs) s.inputs.push_back(filled(o));
-  for (const Operand& o : d.outputs) s.outputs.push_back(filled(o));
+  for (std::size_t i = 0; i < d.inputs.size(); ++i) s.inputs.push_back(filled(d.inputs[i], timed_integers(d, i).value_or(TimedIntegers{})));
+  for (const Operand& o : d.outputs) s.outputs.push_back(filled(o, {}));
   if (d.workspace > 0) s.workspace = take(d.workspace);
   return s;
 }

@@ -100,8 +100,11 @@ class KernelTiming : public testing::Test {
   KernelTimer timer(std::int64_t cache_bytes) { return {std::make_unique<RecordingDevice>(recorder), cache_bytes}; }
   Timing time(KernelTimer& t, DType second = DType::int32, std::int64_t elements = 1000) {
     const Operand x{DType::float32, Shape{elements}, Layout::row_major(1)}, n{second, Shape{4}, Layout::row_major(1)};
-    return t.time(
-        {.kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}, .make = [this] { return std::make_unique<Probe>(recorder); }});
+    return time(t, {.kernel = "probe", .inputs = {x, n, Operand{}}, .outputs = {x}});
+  }
+  Timing time(KernelTimer& t, KernelDescription d) {
+    d.make = [this] { return std::make_unique<Probe>(recorder); };
+    return t.time(d);
   }
   Timing time(std::int64_t cache_bytes) {
     KernelTimer t = timer(cache_bytes);
@@ -127,10 +130,24 @@ TEST_F(KernelTiming, IsOfNoise) {
   EXPECT_GT(numbers.size(), 900U);
   EXPECT_GE(*numbers.begin(), 0.5F);
   EXPECT_LE(*numbers.rbegin(), 1.5F);
-  EXPECT_EQ(recorder.integers, (std::vector<std::byte>(16))) << "indices";
+  EXPECT_EQ(recorder.integers, (std::vector<std::byte>(16))) << "integers of which nothing is known";
   KernelTimer t = timer(0);
   time(t, DType::boolean);
   EXPECT_EQ((std::set(recorder.integers.begin(), recorder.integers.begin() + 4)), (std::set{std::byte{0}, std::byte{1}})) << "a mask";
+}
+
+// Where all are zero, all rows that are picked come from a cache.
+TEST_F(KernelTiming, IsOfIndicesThatDiffer) {
+  const Operand x{DType::float32, Shape{1000}, Layout::row_major(1)}, y{DType::float32, Shape{4}, Layout::row_major(1)};
+  KernelTimer t = timer(0);
+  time(t, {.kernel = "native.gather", .inputs = {x, {DType::int32, Shape{4}, Layout::row_major(1)}}, .outputs = {y}});
+  std::int32_t seen[4];
+  std::memcpy(seen, recorder.integers.data(), sizeof seen);
+  EXPECT_GT(std::set(std::begin(seen), std::end(seen)).size(), 1U);
+  for (const std::int32_t i : seen) {
+    EXPECT_GE(i, 0);
+    EXPECT_LT(i, 1000);
+  }
 }
 
 // Noise there would tell an update to do nothing.
