@@ -3,114 +3,43 @@
 #include "kernels/cuda/launch/definition.h"
 
 namespace tandem::cuda {
-template void launch(const RowNormalizationBody<float, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 6>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 8>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 128, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 256, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 512, 4>&, std::int64_t, void*);
+// A body in all forms of visit_rows (native/row_normalization.cpp), with the further types of its operands.
+#define ROW_BODIES(Body, T, ...)                                                                                                        \
+  template void launch(const Body<T, 1, 128, 4 __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*);                                      \
+  template void launch(const Body<T, full_pack<T>, 32, 16 / full_pack<T> __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*);  \
+  template void launch(const Body<T, full_pack<T>, 32, 24 / full_pack<T> __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*);  \
+  template void launch(const Body<T, full_pack<T>, 32, 32 / full_pack<T> __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*);  \
+  template void launch(const Body<T, full_pack<T>, 128, 16 / full_pack<T> __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*); \
+  template void launch(const Body<T, full_pack<T>, 256, 16 / full_pack<T> __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*); \
+  template void launch(const Body<T, full_pack<T>, 512, 16 / full_pack<T> __VA_OPT__(, ) __VA_ARGS__>&, std::int64_t, void*);
+ROW_BODIES(RowNormalizationBody, float)
+ROW_BODIES(RowNormalizationBody, float, Half, float)
+ROW_BODIES(RowNormalizationBody, float, Half, Half)
+ROW_BODIES(RowNormalizationBody, float, BFloat16, float)
+ROW_BODIES(RowNormalizationBody, float, BFloat16, BFloat16)
+ROW_BODIES(RowNormalizationBody, Half)
+ROW_BODIES(RowNormalizationBody, BFloat16)
 template void launch(const RowNormalizationBody<double, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 8, 32, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 8, 32, 3>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 8, 32, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 8, 128, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 8, 256, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<Half, 8, 512, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 8, 32, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 8, 32, 3>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 8, 32, 4>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 8, 128, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 8, 256, 2>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<BFloat16, 8, 512, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 6>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 8>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 128, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 256, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 512, 4>&, std::int64_t, void*);
+ROW_BODIES(RowGradientBody, float)
+ROW_BODIES(RowGradientBody, float, Half)
+ROW_BODIES(RowGradientBody, float, BFloat16)
+ROW_BODIES(RowGradientBody, float, float, Half)
+ROW_BODIES(RowGradientBody, float, float, BFloat16)
+ROW_BODIES(RowGradientBody, Half)
+ROW_BODIES(RowGradientBody, BFloat16)
 template void launch(const RowGradientBody<double, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 8, 32, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 8, 32, 3>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 8, 32, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 8, 128, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 8, 256, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<Half, 8, 512, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 1, 128, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 8, 32, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 8, 32, 3>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 8, 32, 4>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 8, 128, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 8, 256, 2>&, std::int64_t, void*);
-template void launch(const RowGradientBody<BFloat16, 8, 512, 2>&, std::int64_t, void*);
-template void launch(const RowSumsBody<float>&, std::int64_t, void*);
-template void launch(const RowSumsBody<double>&, std::int64_t, void*);
-template void launch(const RowSumsBody<Half>&, std::int64_t, void*);
-template void launch(const RowSumsBody<BFloat16>&, std::int64_t, void*);
+#undef ROW_BODIES
+
+#define ROW_SUMS(...) template void launch(const RowSumsBody<__VA_ARGS__>&, std::int64_t, void*);
+ROW_SUMS(float)
+ROW_SUMS(float, Half)
+ROW_SUMS(float, BFloat16)
+ROW_SUMS(float, float, Half)
+ROW_SUMS(float, float, BFloat16)
+ROW_SUMS(double)
+ROW_SUMS(Half)
+ROW_SUMS(BFloat16)
+#undef ROW_SUMS
 template void launch(const PairSumsBody<float>&, std::int64_t, void*);
 template void launch(const PairSumsBody<double>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 1, 128, 4, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 1, 128, 4, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 1, 128, 4, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 4, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 4, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 4, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 6, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 6, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 6, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 8, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 8, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 8, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 128, 4, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 128, 4, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 128, 4, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 256, 4, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 256, 4, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 256, 4, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 512, 4, Half, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 512, 4, Half, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 512, 4, Half>&, std::int64_t, void*);
-template void launch(const RowSumsBody<float, Half>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 1, 128, 4, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 1, 128, 4, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 1, 128, 4, BFloat16>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 4, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 4, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 4, BFloat16>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 6, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 6, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 6, BFloat16>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 8, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 32, 8, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 8, BFloat16>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 128, 4, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 128, 4, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 128, 4, BFloat16>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 256, 4, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 256, 4, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 256, 4, BFloat16>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 512, 4, BFloat16, float>&, std::int64_t, void*);
-template void launch(const RowNormalizationBody<float, 4, 512, 4, BFloat16, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 512, 4, BFloat16>&, std::int64_t, void*);
-template void launch(const RowSumsBody<float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 1, 128, 4, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 4, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 6, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 8, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 128, 4, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 256, 4, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 512, 4, float, Half>&, std::int64_t, void*);
-template void launch(const RowSumsBody<float, float, Half>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 1, 128, 4, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 4, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 6, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 32, 8, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 128, 4, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 256, 4, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowGradientBody<float, 4, 512, 4, float, BFloat16>&, std::int64_t, void*);
-template void launch(const RowSumsBody<float, float, BFloat16>&, std::int64_t, void*);
 }  // namespace tandem::cuda
