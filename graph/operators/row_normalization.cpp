@@ -43,7 +43,11 @@ void infer_forward(InferContext& c) {
     expect_narrow_or(c, 3, x.dtype);
     c.set_output(3, x);
   }
-  c.set_output(0, static_cast<DType>(c.attributes().integer("to", static_cast<std::int64_t>(x.dtype))), x.shape);
+  const auto type_of = [&](std::string_view name) {
+    return static_cast<DType>(c.attributes().integer(name, static_cast<std::int64_t>(x.dtype)));
+  };
+  c.set_output(0, type_of("to"), x.shape);
+  if (c.has_output(4)) c.set_output(4, type_of("copy"), x.shape);
   for (int i = 1; i < 3; ++i) c.set_output(i, statistics_type(x.dtype), statistics_of(x.shape, axis));
 }
 
@@ -88,13 +92,14 @@ void place_split_rows(PlaceContext& c, std::initializer_list<int> like_x) {
 
 // y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
 // is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits, or the sum of float32 and an operand of
-// 16. dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
+// 16. The fifth output is y once more, of type "copy", behind an addend.
+// dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
 Operator row_normalization() {
   return {.name = "RowNormalization",
           .domain = "tandem",
           .since = {1},
           .inputs = {1, 4},
-          .outputs = {3, 4},
+          .outputs = {3, 5},
           .infer = infer_forward,
           .place =
               [](PlaceContext& c) {

@@ -1,6 +1,6 @@
 // Kernels that compute in float32 read 16-bit numbers themselves, and write them, where the plan's backends have such forms: the
-// Casts before and behind go, with a pass over memory each. A LookUp that is cast looks up what its table is cast to. What is
-// computed is the same to the bit.
+// Casts before and behind go, with a pass over memory each. What is read in float32, too, is written in both. A LookUp that is cast looks
+// up what its table is cast to. What is computed is the same to the bit.
 #include <algorithm>
 
 #include "graph/operator.h"
@@ -17,20 +17,26 @@ struct Row {
   std::string_view op;
   std::initializer_list<std::size_t> inputs;  // that may be of 16 bits where the others are float32
   int output;                                 // that may, as attribute "to" says; -1: none
+  int copy = -1;                              // that is the same in 16 bits, as attribute "copy" says; -1: there is none
 };
 const Row rows[] = {
     {"SoftmaxCrossEntropyTraining", {0}, 1},
     {"CountCorrect", {0}, -1},
     {"Softmax", {0}, 0},
     {"LogSoftmax", {0}, 0},
-    {"RowNormalization", {3}, 0},
+    {"RowNormalization", {3}, 0, 4},
     {"RowNormalizationBackward", {0}, -1},
 };
 
 class Folding {
  public:
   Folding(const Graph& graph, const Fuses& fuses)
-      : graph_(graph), copy_(graph), fuses_(fuses), readers_(graph.values.size()), is_output_(graph.values.size()) {
+      : graph_(graph),
+        copy_(graph),
+        fuses_(fuses),
+        readers_(graph.values.size()),
+        is_output_(graph.values.size()),
+        copies_(graph.values.size()) {
     for (const Node& node : graph.nodes)
       for (const ValueId v : node.inputs)
         if (v.present()) readers_[v].push_back(&node);
@@ -39,7 +45,7 @@ class Folding {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      if (fold(node) || fold_table(node) || is_done(node)) continue;
+      if (fold(node) || fold_table(node) || is_done(node) || is_copied(node)) continue;
       if (node.op->name == "Reshape")  // perhaps of what is narrow by now
         copy_.copy(node, copy_.mapped(node).inputs, node.outputs.size());
       else
@@ -68,16 +74,21 @@ class Folding {
     if (!v.present() || graph_[v].type.dtype != DType::float32 || !graph_[v].producer.present()) return {};
     const Node& node = graph_[graph_[v].producer];
     if (node.op->name == "Cast") return is_16_bit(graph_[node.inputs[0]].type.dtype) ? copy_.map(node.inputs[0]) : ValueId{};
-    if (node.op->name != "Reshape") return {};
-    const ValueId x = before_cast(node.inputs[0]);
+    return node.op->name == "Reshape" ? reshaped(node, before_cast(node.inputs[0])) : ValueId{};
+  }
+
+  // A value of another type in the shape that the Reshape gives; absent where that is.
+  ValueId reshaped(const Node& node, ValueId x) {
     if (!x.present()) return {};
     Node of = copy_.mapped(node);
     of.inputs[0] = x;
     const NodeId id = copy_.to.add_node(*of.op, of.name, of.attributes, of.inputs, 1, of.origin);
-    Value& reshaped = copy_.to[copy_.to[id].outputs[0]];
-    reshaped.depends_on_batch = graph_[v].depends_on_batch;
-    reshaped.batch = graph_[v].batch;
+    lies_as(copy_.to[id].outputs[0], node.outputs[0]);
     return copy_.to[id].outputs[0];
+  }
+  void lies_as(ValueId now, ValueId old) {
+    copy_.to[now].depends_on_batch = graph_[old].depends_on_batch;
+    copy_.to[now].batch = graph_[old].batch;
   }
 
   bool fold(const Node& node) {
@@ -97,9 +108,53 @@ class Folding {
       narrow.attributes.set("to", static_cast<std::int64_t>(to != DType::undefined ? to : graph_[y].type.dtype));
     }
     any = add_gradient(node, narrow) || any;
+    if (fold_copy(*row, node, narrow)) return true;
     if (!any || !offered(fuses_, copy_.to, narrow, node.outputs.size())) return false;
     const std::vector<ValueId> inputs = narrow.inputs;
     copy_.copy(narrow, inputs, node.outputs.size());
+    return true;
+  }
+
+  // What is read in float32 and cast to 16 bits, too, is written in both.
+  bool fold_copy(const Row& row, const Node& node, Node narrow) {
+    const ValueId y = node.outputs[0];
+    const auto copy = static_cast<std::size_t>(row.copy);
+    if (row.copy < 0 || node.outputs.size() != copy || only_read_as(y) != DType::undefined) return false;
+    const DType to = cast_of(y);
+    if (to == DType::undefined) return false;
+    narrow.attributes.set("copy", static_cast<std::int64_t>(to));
+    if (!offered(fuses_, copy_.to, narrow, copy + 1)) return false;
+    const std::vector<ValueId> inputs = narrow.inputs;
+    const NodeId id = copy_.copy(narrow, inputs, copy + 1);
+    copies_[y] = copy_.to[id].outputs[copy];
+    lies_as(copies_[y], y);
+    return true;
+  }
+
+  // The 16-bit type of the first Cast that reads the value, reshaped or not; else undefined.
+  DType cast_of(ValueId v) const {
+    for (const Node* const reader : readers_[v]) {
+      const DType to = reader->op->name == "Cast"      ? graph_[reader->outputs[0]].type.dtype
+                       : reader->op->name == "Reshape" ? cast_of(reader->outputs[0])
+                                                       : DType::undefined;
+      if (is_16_bit(to)) return to;
+    }
+    return DType::undefined;
+  }
+
+  // What there is of a value in this type beside it, reshaped or not; else absent.
+  ValueId copy_of(ValueId v, DType to) {
+    if (const ValueId copy = copies_[v]; copy.present()) return copy_.to[copy].type.dtype == to ? copy : ValueId{};
+    if (!graph_[v].producer.present()) return {};
+    const Node& node = graph_[graph_[v].producer];
+    return node.op->name == "Reshape" ? reshaped(node, copy_of(node.inputs[0], to)) : ValueId{};
+  }
+
+  bool is_copied(const Node& node) {
+    if (node.op->name != "Cast") return false;
+    const ValueId now[] = {copy_of(node.inputs[0], graph_[node.outputs[0]].type.dtype)};
+    if (!now[0].present()) return false;
+    copy_.replace(node, now);
     return true;
   }
 
@@ -147,6 +202,7 @@ class Folding {
   const Fuses& fuses_;
   IdVector<ValueId, std::vector<const Node*>> readers_;
   IdVector<ValueId, bool> is_output_;
+  IdVector<ValueId, ValueId> copies_;  // of old values the new ones that are the same in 16 bits
 };
 
 }  // namespace

@@ -43,6 +43,8 @@ const Row rows[] = {
     {"normalizes_rows", "RowNormalization", {}, {image(wide, 3)}, {image(wide, 3), sums, sums}, true, 80},
     {"normalizes_rows_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, true, 80},
     {"normalizes_rows_behind_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(wide, 3), sums, sums, image(wide, 3)}, true, 80},
+    {"normalizes_rows_into_both", "RowNormalization", {}, {image(wide, 3), sums, sums, image(half, 3)}, {image(wide, 3), sums, sums, image(wide, 3), image(half, 3)}, true, 80},
+    {"normalizes_a_wide_sum_into_both", "RowNormalization", {}, {image(wide, 3), sums, sums, image(wide, 3)}, {image(wide, 3), sums, sums, image(wide, 3), image(half, 3)}, false, 80},
     {"normalizes_a_wide_sum_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(wide, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, false, 80},
     {"gradients_of_rows_in_16_bits", "RowNormalizationBackward", {}, {image(half, 3), image(wide, 3), sums, sums, sums}, {image(wide, 3), sums, sums}, true, 80},
     {"gradients_of_rows_and_more_in_16_bits", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, image(half, 3)}, {image(wide, 3), sums, sums}, true, 80},

@@ -112,7 +112,7 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
     const Tensor x = numbers(size.x), addend = numbers(size.x), dy = numbers(size.x), dsum = numbers(size.x),
                  scale = random_tensor(random, of_row, 0.5, 2), bias = numbers(of_row);
     const DType wide = DType::float32;
-    const auto forward = [&](bool adds, DType of_addend, DType of_y) {
+    const auto forward = [&](bool adds, DType of_addend, DType of_y, bool copies = false) {
       Job job{"RowNormalization",
               {{"axis", size.axis}, {"epsilon", 0.015625F}},
               {{of_y, size.x, {}}, {wide, statistics, {}}, {wide, statistics, {}}}};
@@ -121,6 +121,7 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
         in.push_back(hold(addend, of_addend));
         job.outputs.push_back({wide, size.x, {}});
       }
+      if (copies) job.outputs.push_back({of_addend, size.x, {}});
       return first(job, in);
     };
     const auto rounded = [&](const Held& h) {
@@ -140,6 +141,13 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
         EXPECT_EQ(values_of(got[0]), of_y == wide ? values_of(wanted[0]) : rounded(wanted[0]))
             << to_string(size.x) << ' ' << to_string(of_y);
         for (std::size_t i = 1; i < got.size(); ++i) EXPECT_EQ(values_of(got[i]), values_of(wanted[i])) << to_string(size.x) << ' ' << i;
+      }
+      if (adds) {
+        const std::vector<Held> both = forward(adds, row(), wide, true);
+        ASSERT_EQ(both.size(), 5U);
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          EXPECT_EQ(values_of(both[i]), values_of(wanted[i])) << to_string(size.x) << ' ' << i;
+        EXPECT_EQ(values_of(both[4]), rounded(wanted[0])) << to_string(size.x) << ": y in both types";
       }
       const Operand like_row{wide, of_row, {}};
       const auto backward = [&](DType of_dy) {

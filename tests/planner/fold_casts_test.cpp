@@ -28,6 +28,13 @@ struct Network {
     if (sum) *sum = both;
     return node("RowNormalizationBackward", {both, x, {}, r, r}, {{"axis", std::int64_t{1}}}).outputs[0];
   }
+  // Rows behind a sum, normalized; what is read of them in 16 bits, reshaped before or not.
+  ValueId normalized() {
+    const ValueId x = graph.add_input("x", {DType::float32, {4, 9}});
+    const Attributes a{{"axis", std::int64_t{1}}, {"epsilon", 0.5F}};
+    return node("RowNormalization", {x, {}, {}, cast(scores, DType::float32)}, a, 4).outputs[0];
+  }
+  ValueId flat(ValueId v) { return node("Reshape", {v}, {{"shape", Ints{36}}}).outputs[0]; }
   std::vector<ValueId> loss(ValueId of) { return node("SoftmaxCrossEntropyTraining", {of, labels}, {{"scale", 0.25F}}, 2).outputs; }
 };
 
@@ -37,7 +44,10 @@ struct Row {
   std::vector<ValueId> (*outputs)(Network&);
   std::vector<std::string> expected;
 };
-const Fuses all = [](const KernelRequest&r) { return r.outputs.size() < 2 || r.outputs[1].dtype == r.inputs[0].dtype; },
+const Fuses all =
+                [](const KernelRequest& r) {
+                  return r.op != "SoftmaxCrossEntropyTraining" || r.outputs.size() < 2 || r.outputs[1].dtype == r.inputs[0].dtype;
+                },
             none = [](const KernelRequest&) { return false; };
 const std::string direct = "SoftmaxCrossEntropyTraining(scores, labels)", widened = "SoftmaxCrossEntropyTraining(Cast(scores), labels)";
 std::vector<ValueId> narrowed(Network& n) {
@@ -86,6 +96,24 @@ const Row rows[] = {
        return std::vector<ValueId>{dx, sum};
      },
      {"RowNormalizationBackward(Add(dy, Cast(scores)), x, -, r, r)", "Add(dy, Cast(scores))"}},
+    {"rows_that_are_read_in_both_types", all,
+     [](Network& n) {
+       const ValueId y = n.normalized();
+       return std::vector<ValueId>{y, n.cast(y, DType::bfloat16), n.cast(n.flat(y), DType::bfloat16)};
+     },
+     {"RowNormalization(x, -, -, scores)", "RowNormalization:4(x, -, -, scores)", "Reshape(RowNormalization:4(x, -, -, scores))"}},
+    {"rows_that_are_read_in_two_narrow_types", all,
+     [](Network& n) {
+       const ValueId y = n.normalized();
+       return std::vector<ValueId>{n.cast(y, DType::bfloat16), n.cast(y, DType::float16)};
+     },
+     {"RowNormalization:4(x, -, -, scores)", "Cast(RowNormalization(x, -, -, scores))"}},
+    {"rows_of_which_no_copy_is_offered", [](const KernelRequest& r) { return r.outputs.size() < 5; },
+     [](Network& n) {
+       const ValueId y = n.normalized();
+       return std::vector<ValueId>{y, n.cast(y, DType::bfloat16)};
+     },
+     {"RowNormalization(x, -, -, scores)", "Cast(RowNormalization(x, -, -, scores))"}},
     {"a_count", all, [](Network& n) { return n.node("CountCorrect", {n.cast(n.scores, DType::float32), n.labels}).outputs; }, {"CountCorrect(scores, labels)"}},
 };
 

@@ -29,7 +29,7 @@ struct HeldPack {
 };
 
 // y = (s − mean)·r·scale + bias by rows of s = x + addend, r = 1/√(mean((s − mean)²) + epsilon); with `rms` the mean is 0. The
-// addend is held as A, y as Y: beside float32 x they may be of 16 bits.
+// addend is held as A, y as Y: beside float32 x they may be of 16 bits. Where the addend alone is, y may be written as A, too.
 template <class T, int width, int lanes, int kept, class A = T, class Y = T>
 struct RowNormalizationBody {
   static constexpr int threads = row_threads<lanes>;
@@ -45,6 +45,8 @@ struct RowNormalizationBody {
   std::int32_t packs;      // of a row
   double epsilon;
   bool rms;
+  A* copy = nullptr;       // of y; may be null
+  static constexpr bool copies = std::is_same_v<Y, T> && !std::is_same_v<A, T>;
 
   // Gives what is normalized, and writes it where it is a sum.
   TANDEM_DEVICE void take(C (&to)[width], std::int64_t at, const HeldPack<T, width>& value, const HeldPack<A, width>& other) const {
@@ -94,6 +96,16 @@ struct RowNormalizationBody {
     return result;
   }
 
+  TANDEM_DEVICE void write(std::int64_t at, const Pack<Y, width>& result) const {
+    write_pack(y, at, result);
+    if constexpr (copies) {
+      if (!copy) return;
+      Pack<A, width> rounded;
+      for (int i = 0; i < width; ++i) rounded.v[i] = store<A>(result.v[i]);
+      write_pack(copy, at, rounded);
+    }
+  }
+
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
     const auto add = [](C a, C b) { return a + b; };
@@ -133,10 +145,10 @@ struct RowNormalizationBody {
     for (int k = 0; k < kept; ++k)
       if (lane + k * lanes < packs) results[k] = result_of(std::int64_t{lane} + k * lanes, v[k], m, r);
     for (int k = 0; k < kept; ++k)
-      if (lane + k * lanes < packs) write_pack(y, begin + lane + k * lanes, results[k]);
+      if (lane + k * lanes < packs) write(begin + lane + k * lanes, results[k]);
     for (std::int32_t p = lane + reach; p < beyond; p += lanes) {
       read_again(further, begin + p);
-      write_pack(y, begin + p, result_of(p, further, m, r));
+      write(begin + p, result_of(p, further, m, r));
     }
     if (lane != 0) return;
     mean[row] = m;

@@ -59,9 +59,10 @@ bool is_narrow_softmax(const KernelRequest& request, int) {
   return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype);
 }
 
-// With an addend, y, or both of 16 bits beside float32 x; of the gradient dy, or what is added to it.
+// With an addend, y, or both of 16 bits beside float32 x, or with y in both types; of the gradient dy, or what is added to it.
 bool is_row_normalization(const KernelRequest& request, int) {
   const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
+  if (has(request.outputs, 4)) return x == DType::float32 && y == x && is_16_bit(addend) && request.outputs[4].dtype == addend;
   return (y == x && addend == x) || (x == DType::float32 && is_16_bit(addend) && (y == x || y == addend));
 }
 bool is_row_gradient(const KernelRequest& request, int) {

@@ -65,6 +65,7 @@ Descriptions describe_row_normalization(const KernelRequest& request, Libraries*
   if (!d) return {};
   const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
   if (!fit(x, y) || !fit(x, addend) || (y != x && y != addend)) return {};
+  if (has(request.outputs, 4) && (y != x || addend == x || request.outputs[4].dtype != addend)) return {};
   if (y == x) d->in_place = {{0, 0}};
   if (has(request.inputs, 3)) d->in_place = {{3, 0}};
   if (has(request.inputs, 3) && addend == x) d->in_place.push_back({3, 3});
@@ -79,7 +80,7 @@ Descriptions describe_row_normalization(const KernelRequest& request, Libraries*
           d->make = launches([=](const Buffers& b) {
             const Body body{b.in<T>(0), b.in<A>(3),  b.out<Y>(0), b.out<T>(3), b.in<C>(1),
                             b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows,    static_cast<std::int32_t>(all.n / width),
-                            epsilon,    rms};
+                            epsilon,    rms,        b.out<A>(4)};
             return launches_of(body, ceil_div(all.rows, Body::threads / lanes));
           });
         });
