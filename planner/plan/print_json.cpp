@@ -238,10 +238,11 @@ Json timeline_of(const TimedPlan& timed, const std::vector<int>& devices) {
   return o;
 }
 
-Json record_of(const PlanRecord& record) {
+Json record_of(const PlanRecord& record, PlanDetail detail) {
   if (record == PlanRecord()) return {};
   Object backends;
   for (const auto& [name, by] : record.backends) backends.emplace_back(name, by);
+  if (detail == PlanDetail::pictures) return Object{{"backends", std::move(backends)}};
   return Object{{"options", record.options}, {"model", record.model}, {"request", record.request}, {"backends", std::move(backends)},
                 {"learning_rate", record.learning_rate}};
 }
@@ -294,8 +295,8 @@ Json json_value_of(const Plan& plan, PlanDetail detail) {
                 {"programs", std::move(programs)},
                 {"devices", list(plan.devices, [&](const PlanDevice& d) { return json_of(plan, d); })},
                 {"timelines", list(times.alike, [&](const std::vector<int>& d) { return timeline_of(times, d); })},
-                {"warnings", plan.warnings}});
-  if (detail == PlanDetail::whole) append(json, {{"record", record_of(plan.record)}});
+                {"warnings", plan.warnings},
+                {"record", record_of(plan.record, detail)}});
   return json;
 }
 

@@ -119,6 +119,7 @@ std::string header(const Plan& plan) {
   row("passes", passes(plan));
   row("optimizer", plan.optimizer);
   row("precision", to_string(plan.precision));
+  for (const auto& [backend, by] : plan.record.backends) row("libraries", concat(backend, ": ", by));
   row("recompute", plan.recompute);
   row("offload", plan.offload);
   if (plan.seconds > 0)

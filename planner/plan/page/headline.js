@@ -89,7 +89,8 @@ function headline(model) {
   const {plan} = model;
   const facts = [
     `${deviceNames(plan.devices.map(d => d.device))}`, plan.precision, plan.optimizer, plan.loss && `loss ${plan.loss}`,
-    plan.recompute && `recompute: ${plan.recompute}`, plan.offload && `offload: ${plan.offload}`
+    plan.recompute && `recompute: ${plan.recompute}`, plan.offload && `offload: ${plan.offload}`,
+    ...Object.entries((plan.record && plan.record.backends) || {}).map(([name, by]) => `libraries of ${name}: ${by}`)
   ];
   const warnings = plan.warnings.length ? html(
                                               'section', {class: 'warnings', 'aria-label': 'Warnings'},
