@@ -44,7 +44,8 @@ constexpr IntegerOperand integer_operands[] = {
 }  // namespace
 
 std::optional<TimedIntegers> timed_integers(const KernelDescription& d, std::size_t input) {
-  const auto row = std::ranges::find_if(integer_operands, [&](const IntegerOperand& o) { return o.kernel == d.kernel && o.input == input; });
+  const auto row =
+      std::ranges::find_if(integer_operands, [&](const IntegerOperand& o) { return o.kernel == d.kernel && o.input == input; });
   if (row == std::end(integer_operands)) return std::nullopt;
   const std::int64_t most = row->end(d) - 1;
   if (most < 0) return std::nullopt;

@@ -1,4 +1,5 @@
-// What the emulation of a device shows of a body that is wrong: each would pass where blocks ran whole, in order and on memory of their own.
+// What the emulation of a device shows of a body that is wrong: each would pass where blocks ran one after another, in order and in one
+// memory.
 #include "kernels/cuda/emulation/launch.h"
 
 #include <gtest/gtest.h>

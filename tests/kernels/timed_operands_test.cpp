@@ -17,9 +17,13 @@ struct Row {
 
 Case recurrence(bool backward) {
   const std::int64_t T = 9, B = 3, H = 4;
-  const Operand gates = plain(DType::float32, {T, B, 4 * H}), matrix = plain(DType::float32, {1, 4 * H, H}), state = plain(DType::float32, {1, B, H}),
-                saved = plain(DType::float32, {1, T, B, 6 * H}), steps = plain(DType::float32, {T, 1, B, H}), lengths = plain(DType::int32, {B});
-  Case c{"RecurrentTraining", {{"cell", std::string("LSTM")}, {"direction", std::string("forward")}}, {gates, matrix, {}, {}, lengths}, {steps, state, state, saved}};
+  const auto real = [](const Shape& shape) { return plain(DType::float32, shape); };
+  const Operand gates = real({T, B, 4 * H}), matrix = real({1, 4 * H, H}), state = real({1, B, H}), saved = real({1, T, B, 6 * H}),
+                steps = real({T, 1, B, H}), lengths = plain(DType::int32, {B});
+  Case c{"RecurrentTraining",
+         {{"cell", std::string("LSTM")}, {"direction", std::string("forward")}},
+         {gates, matrix, {}, {}, lengths},
+         {steps, state, state, saved}};
   if (!backward) return c;
   c.op = "RecurrentBackward";
   c.inputs = {matrix, saved, lengths, steps};
@@ -31,7 +35,10 @@ Case picking(std::string_view op, Shape data, Shape indices, Shape picked, Attri
   return {op, std::move(attributes), {plain(DType::float32, data), plain(DType::int64, indices)}, {plain(DType::float32, picked)}};
 }
 Case scattering(std::string_view op, Shape data, Shape indices, Shape updates) {
-  return {op, {{"axis", std::int64_t{0}}}, {plain(DType::float32, data), plain(DType::int64, indices), plain(DType::float32, updates)}, {plain(DType::float32, data)}};
+  return {op,
+          {{"axis", std::int64_t{0}}},
+          {plain(DType::float32, data), plain(DType::int64, indices), plain(DType::float32, updates)},
+          {plain(DType::float32, data)}};
 }
 
 const Attributes second{{"axis", std::int64_t{1}}}, backward{{"axis", std::int64_t{1}}, {"input_shape", Ints{2, 50, 3}}};
@@ -88,7 +95,8 @@ std::vector<std::int64_t> given_by_the_cpu(KernelDescription d) {
 }
 
 TEST(TimedOperands, OfACpuAreIndicesThatDiffer) {
-  const std::vector<std::int64_t> values = given_by_the_cpu(described(picking("Gather", {1000, 6}, {400}, {400, 6}, {{"axis", std::int64_t{0}}})));
+  const Case rows_of_a_table = picking("Gather", {1000, 6}, {400}, {400, 6}, {{"axis", std::int64_t{0}}});
+  const std::vector<std::int64_t> values = given_by_the_cpu(described(rows_of_a_table));
   EXPECT_GT(std::set(values.begin(), values.end()).size(), 300U);
   EXPECT_GE(*std::min_element(values.begin(), values.end()), 0);
   EXPECT_LE(*std::max_element(values.begin(), values.end()), 999);
