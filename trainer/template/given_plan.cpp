@@ -65,8 +65,9 @@ Difference of_devices(const Plan& plan, const ModelOptions& o, Backends backends
   for (int d = own.first; d < own.first + own.count; ++d) {
     const auto at = static_cast<std::size_t>(d);
     const Backend& backend = find_backend(backends, plan.devices[at].device.backend);
-    if (const std::string reason = backend.declines(plan.precision); !reason.empty())
-      return Misfit{ExitCode::device, concat("precision ", plan.precision, " on device ", plan.devices[at].device, ": ", reason)};
+    for (const auto& [name, by] : plan.record.backends)
+      if (name == backend.name() && by != backend.computes_by())
+        return differ(ExitCode::device, concat("what ", plan.devices[at].device, " computes by"), by, backend.computes_by());
     const std::int64_t needs = plan.program_of(at).peak_bytes();
     if (free[at] >= 0 && needs > free[at])
       return Misfit{ExitCode::device, concat("needs ", text_of_bytes(needs), " of memory on ", plan.devices[at].device, ", ",
@@ -89,18 +90,6 @@ Difference of_kernels(const Plan& plan, Backends backends) try {
   return std::nullopt;
 } catch (const Error& e) {
   return Misfit{e.code(), e.what()};
-}
-
-// Of libraries and instruction sets, by which this process's devices compute: no reason not to run a plan whose kernels are all there.
-Difference of_libraries(const Plan& plan, const ModelOptions& o, Backends backends) {
-  const DeviceRange own = devices_of(o.world, static_cast<int>(plan.devices.size()));
-  for (int d = own.first; d < own.first + own.count; ++d) {
-    const DeviceId& device = plan.devices[static_cast<std::size_t>(d)].device;
-    const std::string here = find_backend(backends, device.backend).computes_by();
-    for (const auto& [name, by] : plan.record.backends)
-      if (name == device.backend && by != here) return differ(ExitCode::device, concat("what ", device, " computes by"), by, here);
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -149,13 +138,11 @@ std::optional<Plan> fitting(std::optional<Plan> plan, const ModelTemplate& model
                             const Losses& losses, Backends backends, std::string& why) {
   if (!plan) return plan;
   const std::optional<Misfit> misfit = misfit_of(*plan, model, o, key, losses, backends);
-  const Difference differs = misfit ? misfit : of_libraries(*plan, o, backends);
-  if (!differs) return plan;
-  const std::string text = concat(o.plan_file.string(), ": ", differs->text);
-  if (misfit && !o.replan) fail(misfit->code, text, " (", option("replan"), " makes the plan anew)");
-  why = o.replan ? concat("planned anew: ", text)
-                 : concat(text, ": last bits of results, and times, may be others (", option("replan"), " makes the plan anew)");
-  return o.replan ? std::nullopt : std::move(plan);
+  if (!misfit) return plan;
+  const std::string text = concat(o.plan_file.string(), ": ", misfit->text);
+  if (!o.replan) fail(misfit->code, text, " (", option("replan"), " makes the plan anew)");
+  why = concat("planned anew: ", text);
+  return std::nullopt;
 }
 
 }  // namespace tandem

@@ -27,8 +27,7 @@ struct Misfit {
 std::optional<Misfit> misfit_of(const Plan& plan, const ModelTemplate& model, const ModelOptions& o, const PlanKey& key,
                                 const Losses& losses, Backends backends);
 
-// The plan, where it can be run; `why` says where libraries or instruction sets are others than those it was made with. Fails with the
-// misfit where it cannot; with o.replan: none for either reason, and `why` says it.
+// The plan, where it can be run. Fails with the misfit where it cannot; with o.replan: none, and `why` says what does not fit.
 std::optional<Plan> fitting(std::optional<Plan> plan, const ModelTemplate& model, const ModelOptions& o, const PlanKey& key,
                             const Losses& losses, Backends backends, std::string& why);
 

@@ -39,11 +39,10 @@ Plan ModelTemplate::make_plan(const ModelOptions& asked, Backends backends) cons
   const Losses losses = losses_if_any(o);
   const PlanKey key = first_key(o, losses);
   std::string why;
-  given = fitting(std::move(given), *this, o, key, losses, backends, why);
-  Plan plan = given ? std::move(*given) : tandem::compile(graphs(o, key, losses), plan_options(o), backends);
-  if (!why.empty()) plan.warnings.push_back(why);
-  if (given) return plan;
+  if ((given = fitting(std::move(given), *this, o, key, losses, backends, why))) return std::move(*given);
+  Plan plan = tandem::compile(graphs(o, key, losses), plan_options(o), backends);
   if (!chooses_by_time(o.plan)) use_calibrations(plan, backends, o.plan.tuning.cache);
+  if (!why.empty()) plan.warnings.push_back(why);
   if (!o.record.empty()) plan.record = record_of(*this, o, key, losses, backends);
   return plan;
 }
