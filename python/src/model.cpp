@@ -273,17 +273,17 @@ void PyModel::compile_for_batch(const std::string& options, const Arrays& arrays
   compile(values, run, Purpose::train);
 }
 
-// In the order that the library's steps take them: inputs, labels, weights.
+// In the order that the library's steps take them: inputs, labels, weights. They are where the arrays hold them.
 std::vector<Tensor> PyModel::tensors_of(const Arrays& arrays) const {
   std::vector<Tensor> tensors;
   for (const Field& input : request_.inputs) {
     const auto given = std::ranges::find(arrays, input.name, [](const NamedArray& a) { return std::get<0>(a); });
     if (given == arrays.end()) fail(ExitCode::data, "the batch has no values for the model's input '", input.name, "' ", input.sample);
-    tensors.push_back(cast(tensor_of(std::get<Array>(*given)), input.sample.dtype));
+    tensors.push_back(cast(view_of(std::get<Array>(*given)), input.sample.dtype));
   }
   for (const Role role : {Role::label, Role::weight})
     for (const auto& [name, as, array] : arrays)
-      if (role_of(as) == role) tensors.push_back(cast(tensor_of(array), role == Role::label ? request_.label.dtype : DType::float32));
+      if (role_of(as) == role) tensors.push_back(cast(view_of(array), role == Role::label ? request_.label.dtype : DType::float32));
   return tensors;
 }
 
@@ -326,7 +326,7 @@ void PyModel::set_weights(const std::string& options, const std::vector<std::pai
       for (const PlanParameter& p : all) names.push_back(p.name);
       fail(ExitCode::usage, "the model has no weight '", name, "'", suggestion(name, names));
     }
-    Tensor tensor = cast(tensor_of(array), held->type.dtype);
+    Tensor tensor = cast(view_of(array), held->type.dtype);
     if (tensor.type() != held->type) fail(ExitCode::usage, "weight '", name, "' is ", held->type, ", got ", tensor.type());
     tensors.push_back({name, std::move(tensor)});
   }
