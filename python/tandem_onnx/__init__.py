@@ -6,12 +6,13 @@
     m.fit(x, y, epochs=2, batch_size=64)
     m.save("trained.onnx")
 """
-from ._errors import (CommunicationError, DataError, DeviceError, DivergedError, Error, FileError, ModelError, StoppedError, UsageError)
+from ._errors import (CommunicationError, DataError, DeviceError, DivergedError, Error, FileError, ModelError, StoppedError, TandemWarning,
+                      UsageError)
 from ._options import options
 from ._tandem import version as __version__
 from .callbacks import (Callback, Checkpoint, CSVLogger, EarlyStopping, History, LambdaCallback, ModelCheckpoint, ReduceLROnPlateau,
                         TensorBoard)
-from .model import Model, TandemWarning, multi_gpu_model
+from .model import Model, multi_gpu_model
 from .optimizers import SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSprop
 from .plan import Layer, Plan
 

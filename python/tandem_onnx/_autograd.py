@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _options, _tandem
-from ._errors import DataError, ModelError, UsageError
+from ._errors import DataError, ModelError, TandemWarning, UsageError
 from ._passes import File, Pool
 from ._torch import export
 
@@ -307,7 +307,6 @@ class WrappedModule(torch.nn.Module):
             raise UsageError(f"example: {list(self._example[0].shape)} has fewer than two samples along axis {self._batch_axis}")
         fewer = [e if self._axis(i) is None else e.narrow(self._batch_axis, 0, size - 1) for i, e in enumerate(self._example)]
         if count := _count_dropout(self.module, self._example):
-            from .model import TandemWarning
             warnings.warn(f"wrap: {count} calls of F.dropout, or of attention with dropout, are left out, for an exporter writes none: a "
                           "torch.nn.Dropout is written", TandemWarning, stacklevel=5)
         self.module.eval()

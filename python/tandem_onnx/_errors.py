@@ -46,6 +46,10 @@ class StoppedError(Error):
     code = 75
 
 
+class TandemWarning(UserWarning):
+    """What was asked for and will not be, or went wrong though the run goes on."""
+
+
 _CLASSES = {c.code: c for c in (UsageError, ModelError, DataError, DeviceError, CommunicationError, FileError, DivergedError, StoppedError)}
 
 

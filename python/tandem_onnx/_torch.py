@@ -10,7 +10,8 @@ import warnings
 
 import numpy as np
 
-from ._errors import ModelError, UsageError
+from . import _data, _options, _tandem
+from ._errors import ModelError, TandemWarning, UsageError
 
 _TOLERANCE = 1e-4  # of the difference's norm over the norm: float32, sums in another order
 
@@ -61,7 +62,6 @@ def export(module, example, path, *, batch_axis=0, check=True, dropout=False):
         dropped = [name for name, part in module.named_modules() if "Dropout" in type(part).__name__ and getattr(part, "p", 0) > 0
                    and not (dropout and type(part) is torch.nn.Dropout)]
         if dropped:
-            from .model import TandemWarning
             warnings.warn(f"export: Dropout is left out, for an exporter writes none: {', '.join(dropped[:5])}"
                           f"{' and more' if len(dropped) > 5 else ''}", TandemWarning, stacklevel=2)
         if check:
@@ -107,7 +107,6 @@ def _targets(outputs):
 def compare(module, examples, path):
     """What differs between the file and the module in training, a line each: the first loss and the parameters' gradients."""
     import torch
-    from .model import Model
     module = copy.deepcopy(module).train()  # whose running statistics move
     for part in module.modules():
         if "Dropout" in type(part).__name__:
@@ -121,11 +120,13 @@ def compare(module, examples, path):
     module.zero_grad(set_to_none=True)
     loss = outputs[0] if own else torch.nn.functional.mse_loss(outputs[0], torch.from_numpy(target))
     loss.backward()
-    model = Model(path)
-    model.compile(loss="output" if own else "mse", loss_on=model.outputs[0], optimizer="sgd", devices="cpu", autotune=False)
-    x = dict(zip(model.inputs, examples))
-    gradients = model.gradients(x, target)
-    ours = model.train_on_batch(x, target, learning_rate=0.0)["loss"]
+    model = _tandem.Model(path, "{}")
+    options = _options.as_json({"loss": "output" if own else "mse", "loss_on": model.outputs()[0], "optimizer": "sgd", "devices": "cpu",
+                                "autotune": False})
+    batch = [(name, "input", _data.array(example, name)) for name, example in zip(model.inputs(), examples)]
+    batch += [] if own else [("y", "label", target)]
+    gradients = model.gradients(options, batch)
+    ours = model.train_on_batch(options, batch, 0.0)["loss"]
     lines = []
     if not abs(ours - loss.item()) <= _TOLERANCE * max(abs(loss.item()), 1e-6):
         lines.append(f"the loss is {ours:.6g}, PyTorch's {loss.item():.6g}")

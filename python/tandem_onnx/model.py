@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 
 from . import _batches, _data, _options, _tandem
-from ._errors import UsageError
+from ._errors import TandemWarning, UsageError
 from .callbacks import Callback, Checkpoint, History, overrides
 from .optimizers import Optimizer
 from ._progress import progress_of
 from .plan import Layer, Plan
 
 _EPOCH_KEYS = ("epoch", "epochs", "step")
-
-
-class TandemWarning(UserWarning):
-    """What was asked for and will not be, or went wrong though the run goes on."""
 
 
 class _Hooks:
@@ -75,8 +71,8 @@ class Model:
     def __init__(self, path: str | os.PathLike | Any, example: Any = None, *, batch_axis: int = 0, **options: Any) -> None:
         self._module = None
         if not isinstance(path, (str, os.PathLike)):
-            from ._torch import export_to_temporary
-            self._module, path, self._folder = path, *export_to_temporary(path, example, batch_axis)
+            from . import _torch
+            self._module, path, self._folder = path, *_torch.export_to_temporary(path, example, batch_axis)
         elif example is not None:
             raise UsageError("example: of a file nothing is exported")
         self._given = dict(options)
@@ -276,8 +272,8 @@ class Model:
 
         Returns the module. Raises ModelError where a parameter of the module has no weight of its name here, naming all of them.
         """
-        from ._torch import write_back
-        return write_back(self, module if module is not None else self._module)
+        from . import _torch
+        return _torch.write_back(self, module if module is not None else self._module)
 
 
 def multi_gpu_model(model: Model, gpus: int | None = None) -> Model:
