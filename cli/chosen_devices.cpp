@@ -35,7 +35,8 @@ std::string across_nodes() {
   const std::size_t nodes = numa_nodes(cores).size();
   if (nodes == 0) return {};
   return concat("note: devices cpu:0: one device of ", cores.size(), " cores on ", nodes,
-                " NUMA nodes, its memory spread over them; cpu:0-", nodes - 1, " has one for each node (", device_flags.devices.flag(), " overrules it)");
+                " NUMA nodes, its memory spread over them; cpu:0-", nodes - 1, " has one for each node (", device_flags.devices.flag(),
+                " overrules it)");
 }
 
 }  // namespace

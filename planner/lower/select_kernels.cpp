@@ -134,8 +134,7 @@ class Selector {
     return e;
   }
 
-  // In place, in a bucket that holds all that the node sums. What is summed on its way through the layers, as tensor parallel
-  // products are, is an activation, and lives as long as it is read; weights' gradients live till the update.
+  // In place, in a bucket of all that the node sums. Activations live as long as they are read, weights' gradients till the update.
   void all_reduce(const Node& node) {
     Exchange bucket = named(node);
     bucket.dtype = graph_[node.inputs[0]].type.dtype;
@@ -145,11 +144,10 @@ class Selector {
       const Value& whole = graph_[node.outputs[i]];
       bucket.values.push_back(whole.of.empty() ? whole.name : whole.of);
     }
-    const bool activations =
-        std::ranges::all_of(node.outputs, [&](ValueId v) { return graph_[v].of.empty() && !values_.follows(v).present(); });
-    const BufferId all = values_.gather(bucket, parts, activations ? MemoryClass::activations : MemoryClass::gradients);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      values_.add(node.outputs[i], values_.operand(parts[i]), MemoryClass::gradients, parts[i]);
+    const auto is_gradient = [&](ValueId v) { return !graph_[v].of.empty() || values_.follows(v).present(); };
+    const auto memory = std::ranges::any_of(node.outputs, is_gradient) ? MemoryClass::gradients : MemoryClass::activations;
+    const BufferId all = values_.gather(bucket, parts, memory);
+    for (std::size_t i = 0; i < parts.size(); ++i) values_.add(node.outputs[i], values_.operand(parts[i]), memory, parts[i]);
     const ExchangeStep sum{program_.exchanges.add(std::move(bucket))};
     program_.steps.push_back({.what = sum, .outputs = {all}, .stream = communication_stream, .origin = node.origin});
     program_.in_place.emplace_back();
@@ -163,7 +161,6 @@ class Selector {
     const BufferId from = values_.form(part, layout.any() ? values_.row_major(part).layout : layout);
     const BufferId copy = values_.reorder(part, from, values_.operand(from));
     values_.of(part).pop_back();  // it is the sum's
-    values_.move_to_gradients(copy);
     return copy;
   }
 
@@ -203,7 +200,6 @@ class Selector {
       // The reordered form is the one that consumers and collectives take.
       auto& f = values_.of(v);
       std::swap(f.front(), *std::find(f.begin(), f.end(), b));
-      if (values_.summed(v)) values_.move_to_gradients(b);
     }
     after_.clear();
   }

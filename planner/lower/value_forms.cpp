@@ -294,10 +294,4 @@ BufferId ValueForms::gather(Exchange& bucket, std::span<const BufferId> parts, M
   return id;
 }
 
-void ValueForms::move_to_gradients(BufferId b) {
-  Buffer& buffer = program_.buffers[b];
-  buffer.arena = ArenaKind::gradients;
-  buffer.memory = MemoryClass::gradients;
-}
-
 }  // namespace tandem

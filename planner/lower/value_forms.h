@@ -45,7 +45,6 @@ class ValueForms {
   void convert(std::string_view op, BufferId from, BufferId to);
   double reorder_seconds(const Operand& from, const Operand& to) const;  // estimated
   double cast_seconds(const Operand& from, DType to);  // of elements that lie as they are
-  void move_to_gradients(BufferId b);
   // One buffer in which these lie, one behind the other, as gradients or activations; sets the bucket's number of elements.
   BufferId gather(Exchange& bucket, std::span<const BufferId> parts, MemoryClass memory);
   // Adds a step to the program, with its workspace.

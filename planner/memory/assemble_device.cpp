@@ -25,7 +25,6 @@ class ProgramAssembler {
     device_.model = replica_.model;
     for (const ArenaKind kind : arena_kinds) device_.arenas.push_back({kind, 0, 0});
     device_.buffers = program_.buffers;
-    if (scheduled()) keep_sums_with_activations();
     place_persistent();
     add_slices();
     scheduled() ? add_phased_steps() : add_steps();
@@ -46,18 +45,6 @@ class ProgramAssembler {
   static std::pair<Phase, int> place_of(const Step& s) { return {s.phase, s.chunk}; }
 
   StepId last_step() const { return {static_cast<int>(device_.steps.size()) - 1}; }
-
-  // What a micro-batch sums over devices on its way is an activation like others.
-  void keep_sums_with_activations() {
-    IdVector<BufferId, bool> once(device_.buffers.size());
-    for (const Step& s : program_.steps)
-      for (const auto* list : {&s.inputs, &s.outputs})
-        for (const BufferId id : *list)
-          if (id.present() && !is_of_micro_batch(s.phase)) once[root_of(device_.buffers, id)] = true;
-    for (BufferId b{0}; b.index < std::ssize(device_.buffers); ++b.index)
-      if (Buffer& buffer = device_.buffers[b]; buffer.arena == ArenaKind::gradients && !once[root_of(device_.buffers, b)])
-        buffer.arena = ArenaKind::scratch;
-  }
 
   void place_persistent() {
     std::int64_t sizes[std::size(arena_kinds)] = {};

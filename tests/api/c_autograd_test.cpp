@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "tests/api/c_helpers.h"
 #include "tests/importer/model_builder.h"
+#include "tests/planner/small_models.h"
 
 namespace tandem {
 namespace {
@@ -13,11 +13,9 @@ namespace {
 using test::float_tensor, test::node, test::Owned, test::taken;
 
 std::vector<float> drawn(std::size_t n, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0, 0.5F);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(generator);
-  return values;
+  const Tensor noise = small_models::noise({static_cast<std::int64_t>(n)}, seed, 0.5F);
+  const auto values = noise.values<float>();
+  return {values.begin(), values.end()};
 }
 
 // Two layers with a normalization between; what lies before the second is an output, too.

@@ -36,7 +36,8 @@ TEST(NativeConvolution, IsTheSameOnAllThreads) {
       for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
         if (c.op == "ConvTranspose" && g.group > 1) continue;
         Case one{c.op,
-                 {{"strides", Ints{g.stride, g.stride}}, {"pads", Ints{g.pad, g.pad, g.pad, g.pad}}, {"dilations", Ints{1, 1}}, {"group", g.group}},
+                 {{"strides", Ints{g.stride, g.stride}}, {"pads", Ints{g.pad, g.pad, g.pad, g.pad}}, {"dilations", Ints{1, 1}},
+                  {"group", g.group}},
                  {},
                  {}};
         std::vector<Values> values;

@@ -15,6 +15,12 @@ def program():
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
+def is_here():
+    if not program():
+        print("no Chromium: install the package chromium, or name one by TANDEM_CHROMIUM")
+    return program() is not None
+
+
 class Browser:
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-page-")

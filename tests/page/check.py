@@ -123,8 +123,7 @@ def main():
     parser.add_argument("pages", nargs="*", help="those to check; none: all")
     parser.add_argument("--pictures", type=pathlib.Path)
     arguments = parser.parse_args()
-    if not browser.program():
-        print("no Chromium: install the package chromium, or name one by TANDEM_CHROMIUM")
+    if not browser.is_here():
         return 3
     with tempfile.TemporaryDirectory() as name, browser.Browser() as tab:
         folder = pathlib.Path(name)

@@ -121,8 +121,13 @@ TEST(Traces, ASendGoesFromWhoGivesToWhoGets) {
   expect_sound(text, plan, 1);
   const Json trace = Json::parse(text);
   for (const Json& e : trace.at("traceEvents").array()) {
-    if (e.at("ph").text() == "s") EXPECT_EQ(e.at("pid").integer(), 2);
-    if (e.at("ph").text() == "f") EXPECT_EQ(e.at("pid").integer(), 1);
+    EXPECT_GT(e.at("tid").integer(), 0) << "Perfetto takes thread 0 for another process's";
+    if (e.at("ph").text() == "s") {
+      EXPECT_EQ(e.at("pid").integer(), 2);
+    }
+    if (e.at("ph").text() == "f") {
+      EXPECT_EQ(e.at("pid").integer(), 1);
+    }
   }
 }
 

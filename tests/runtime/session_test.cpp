@@ -337,14 +337,19 @@ TEST(Session, PoisonsScratchMemory) {
   }
 }
 
+// Of two devices that queue their work the one of more rows comes late to a sum.
+void make_late(FakeBackend& fake) {
+  fake.queues = true;
+  fake.functions["Scale"] = [scale = fake.functions["Scale"]](const Call& c) {
+    if (c.in<float>(0).size() > 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    scale(c);
+  };
+}
+
 // A driver may load a kernel only once a device is idle: one that waits for another device of this process never is.
 TEST(Session, NoKernelIsLoadedWhileASumIsUnderWay) {
   FakeBackend fake;
-  fake.queues = true;
-  fake.functions["Scale"] = [scale = fake.functions["Scale"]](const Call& c) {
-    if (c.in<float>(0).size() > 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // device 0 comes late to the sum
-    scale(c);
-  };
+  make_late(fake);
   const Backend* backends[] = {&fake};
   Session session(linear_plan({2, 1}), backends);
   session.add(linear_plan({1, 2}));
@@ -356,11 +361,7 @@ TEST(Session, NoKernelIsLoadedWhileASumIsUnderWay) {
 TEST(Session, NoKernelIsLoadedWhileASumOfAStepThatIsTimedIsUnderWay) {
   for (const bool traced : {false, true}) {
     FakeBackend fake;
-    fake.queues = true;
-    fake.functions["Scale"] = [scale = fake.functions["Scale"]](const Call& c) {
-      if (c.in<float>(0).size() > 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // device 0 comes late to the sum
-      scale(c);
-    };
+    make_late(fake);
     const Backend* backends[] = {&fake};
     Session session(linear_plan({2, 1}), backends);
     const std::vector<float> x = numbers(3, 3);
