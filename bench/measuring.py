@@ -26,6 +26,7 @@ MODELS = {
     "mlp": Model(128, 100),
     "lenet": Model(128, 60),
     "mini_googlenet": Model(64, 25),
+    "resnet18": Model(8, 15),
     "resnet50": Model(8, 9),
     "mobilenetv2": Model(8, 15),
     "xception": Model(8, 7),

@@ -66,18 +66,27 @@ class Residual(nn.Module):
         return self.activation(y)
 
 
-def resnet50():
+def resnet(counts, expansion, block):
+    """Residual networks for 224x224 images; `block` gives the layers of one from its channels in, width and stride."""
     relu = nn.ReLU(inplace=True)
     layers, channels = [*conv_norm(3, 64, 7, 2, activation=relu), nn.MaxPool2d(3, 2, 1)], 64
-    for width, count, first_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for width, count, first_stride in zip((64, 128, 256, 512), counts, (1, 2, 2, 2)):
         for i in range(count):
-            stride, out = first_stride if i == 0 else 1, 4 * width
-            shortcut = nn.Sequential(*conv_norm(channels, out, 1, stride)) if i == 0 else None
-            layers.append(Residual([*conv_norm(channels, width, 1, activation=relu),
-                                    *conv_norm(width, width, 3, stride, activation=relu), *conv_norm(width, out, 1)],
-                                   shortcut, relu))
+            stride, out = first_stride if i == 0 else 1, expansion * width
+            shortcut = nn.Sequential(*conv_norm(channels, out, 1, stride)) if stride != 1 or channels != out else None
+            layers.append(Residual(block(channels, width, stride, relu), shortcut, relu))
             channels = out
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
+
+
+def resnet18():
+    return resnet((2, 2, 2, 2), 1, lambda channels, width, stride, relu: [
+        *conv_norm(channels, width, 3, stride, activation=relu), *conv_norm(width, width, 3)])
+
+
+def resnet50():
+    return resnet((3, 4, 6, 3), 4, lambda channels, width, stride, relu: [
+        *conv_norm(channels, width, 1, activation=relu), *conv_norm(width, width, 3, stride, activation=relu), *conv_norm(width, 4 * width, 1)])
 
 
 def mobilenetv2():
@@ -229,6 +238,7 @@ MODELS = {
     "mlp": Network(mlp, (1, 28, 28), 10),
     "lenet": Network(lenet, (1, 28, 28), 10),
     "mini_googlenet": Network(mini_googlenet, (3, 32, 32), 10),
+    "resnet18": Network(resnet18, (3, 224, 224), 1000),
     "resnet50": Network(resnet50, (3, 224, 224), 1000),
     "mobilenetv2": Network(mobilenetv2, (3, 224, 224), 1000),
     "xception": Network(xception, (3, 224, 224), 1000),

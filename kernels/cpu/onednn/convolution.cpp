@@ -81,18 +81,20 @@ double filled(std::int64_t size, std::int64_t block) {
 }
 
 // A guess of the share of the peak, until it is timed; from measurements on AVX-512. Winograd counts the operations it
-// saves; its tiles are 4×4 outputs, and the transform of the filter is paid off over all tiles. Channels last, the
-// channels that are summed over need not fill blocks.
+// saves; its tiles are 4×4 outputs, and the transform of the filter is paid off over all tiles, those of the maps over the channels.
+// Channels last, the channels that are summed over, or read for filters' gradients, need not fill blocks.
 double efficiency(const Problem& p, const dnnl::primitive_desc_base& pd, dnnl::algorithm algorithm, bool channels_last) {
   if (is_fallback(pd)) return efficiency_of(pd);
   const std::int64_t group = p.filter.group, in = p.x.shape[1] / group, out = p.y.shape[1] / group;
   if (in == 1 && out == 1) return 0.2;
-  const bool sums_in = p.direction == Direction::forward && channels_last, sums_out = p.direction == Direction::data && channels_last;
-  const double blocks = (in <= 4 ? 0.6 : sums_in ? 0.95 : filled(in, 16)) * (sums_out ? 0.95 : filled(out, 16));
+  const bool sums_out = p.direction == Direction::data && channels_last, loose_in = p.direction != Direction::data && channels_last;
+  const double blocks = (in <= 4 ? 0.6 : loose_in ? 0.95 : filled(in, 16)) * (sums_out ? 0.95 : filled(out, 16));
   if (algorithm != dnnl::algorithm::convolution_winograd) return 0.8 * blocks;
   const std::int64_t h = p.y.shape[2], w = p.y.shape[3];
   const double tiles = static_cast<double>(p.y.shape[0] * ((h + 3) / 4) * ((w + 3) / 4));
-  return 1.6 * blocks * filled(h, 4) * filled(w, 4) * tiles / (tiles + 24);
+  const auto paid_off = [](double count, double cost) { return count / (count + cost); };
+  const double transforms = paid_off(tiles, 24) * paid_off(static_cast<double>(in), 4) * paid_off(static_cast<double>(out), 4);
+  return (p.direction == Direction::weights ? 1.4 : 1.6) * blocks * filled(h, 4) * filled(w, 4) * transforms;
 }
 
 bool winograd_fits(const Problem& p, const KernelOptions& options) {
