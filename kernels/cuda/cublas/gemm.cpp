@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/precision.h"
 
 namespace tandem::cuda {
 namespace {
@@ -32,6 +33,13 @@ cublasComputeType_t compute_of(const Gemm& g) {
 cudaDataType_t a_type(const Gemm& g) { return type_of(g.fp8 ? g.fp8->a : g.dtype); }
 cudaDataType_t b_type(const Gemm& g) { return type_of(g.fp8 ? g.fp8->b : g.dtype); }
 cudaDataType_t scale_of(const Gemm& g) { return g.dtype == DType::float64 ? CUDA_R_64F : CUDA_R_32F; }
+
+// How the sums of several parts of k may meet. In place, or in d's type, they would be rounded to 16 bits on the way. Of those in place
+// cublasLt.h says that they come one after another, and not in which order.
+std::uint32_t schemes_of(const Gemm& g) {
+  if (is_16_bit(g.dtype)) return CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  return g.deterministic ? CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE : CUBLASLT_REDUCTION_SCHEME_MASK;
+}
 
 std::string types_of(const Gemm& g) { return g.fp8 ? concat(g.fp8->a, " and ", g.fp8->b) : to_string(g.dtype); }
 
@@ -126,10 +134,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::heuristics(int most) const {
   for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     preference.set(name, static_cast<std::uint32_t>(gemm_.alignment));
-  // Split sums that meet in place are added in whatever order they come.
-  if (gemm_.deterministic)
-    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                   static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
+  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes_of(gemm_));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, described_.operation, described_.a, described_.b, described_.d,

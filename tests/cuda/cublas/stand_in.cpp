@@ -118,11 +118,16 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { retu
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void*, size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) { return create(preference); }
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  const cublasStatus_t status = create(preference);
+  (*preference)->data[1] = CUBLASLT_REDUCTION_SCHEME_MASK;
+  return status;
+}
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name,
                                                     const void* value, size_t) {
   if (name == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) std::memcpy(&preference->data[0], value, sizeof(std::uint32_t));
+  if (name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) std::memcpy(&preference->data[1], value, sizeof(std::uint32_t));
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -134,7 +139,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   for (const Algorithm& a : library().algorithms)
     if (takes(a, operation) && takes_8_bits(operation, a_layout, b_layout, d_layout) &&
-        a.alignment <= static_cast<std::uint32_t>(preference->data[0]) && *count < most)
+        a.alignment <= static_cast<std::uint32_t>(preference->data[0]) && *count < most &&
+        (static_cast<std::uint64_t>(a.attributes[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME]) & ~preference->data[1]) == 0)
       results[(*count)++].algo = algo_of(a);
   return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }

@@ -76,6 +76,28 @@ TEST_F(Ways, AreThoseThatTheAlignmentAllows) {
   EXPECT_EQ(library().misaligned, 0);
 }
 
+// Where several blocks share a sum, it is float32's until it is whole.
+TEST_F(Ways, SumInTheTypeThatIsPromised) {
+  library().algorithms = {};
+  for (const int scheme : {CUBLASLT_REDUCTION_SCHEME_INPLACE, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE,
+                           CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_NONE}) {
+    library().algorithms.push_back(algorithm(scheme, 20, scheme == CUBLASLT_REDUCTION_SCHEME_NONE ? 1 : 4));
+    library().algorithms.back().attributes[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME] = scheme;
+  }
+  const auto schemes = [&](DType dtype, bool deterministic) {
+    gemm.dtype = dtype;
+    gemm.deterministic = deterministic;
+    std::vector<std::int64_t> all;
+    for (const GemmWay& way : ways(true)) all.push_back(way.engine->index);
+    return all;
+  };
+  using Schemes = std::vector<std::int64_t>;
+  for (const DType narrow : {DType::bfloat16, DType::float16})
+    for (const bool deterministic : {false, true}) EXPECT_EQ(schemes(narrow, deterministic), (Schemes{2, 0})) << to_string(narrow);
+  EXPECT_EQ(schemes(DType::float32, false), (Schemes{1, 4, 2, 0}));
+  EXPECT_EQ(schemes(DType::float32, true), (Schemes{4, 2, 0}));
+}
+
 TEST_F(Ways, AreFoundAgainByTheirNamesAlone) {
   const std::vector<GemmWay> all = ways(true);
   // heuristics change from version to version
