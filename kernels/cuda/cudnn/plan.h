@@ -19,7 +19,7 @@ struct EngineFilter {
   bool deterministic = false;
   bool winograd = true;
   bool exact_float32 = false;  // no TF32: no tensor cores for float32
-  std::vector<std::int64_t> without = {};  // engines whose results are wrong for the graph
+  std::vector<std::int64_t> without = {};  // engines whose results are wrong for the graph, or not as exact as is asked for
 };
 EngineFilter filter_of(const KernelOptions& options, DType dtype);
 
@@ -69,11 +69,15 @@ class CudnnTarget {
   mutable std::map<std::pair<cudnnHandle_t, std::string>, std::weak_ptr<const Descriptor>> running_;
 };
 
-// A plan bound to memory.
+// A plan bound to memory. Its handle outlives streams and remembers the last one that it was told: a plan, which ends before its stream
+// does, takes it back.
 class CudnnPlan {
  public:
   CudnnPlan(std::shared_ptr<const Descriptor> plan, const CudnnGraph& graph, cudnnHandle_t handle)
       : handle_(handle), bindings_(graph.bindings()), plan_(std::move(plan)) {}
+  ~CudnnPlan() { cudnnSetStream(handle_, nullptr); }
+  CudnnPlan(const CudnnPlan&) = delete;
+  CudnnPlan& operator=(const CudnnPlan&) = delete;
   // address(role) gives each bound tensor's memory, or the number's.
   void bind(const std::function<void*(int role)>& address, std::byte* workspace);
   void run(void* stream);

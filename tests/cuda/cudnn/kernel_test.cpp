@@ -133,6 +133,22 @@ TEST_F(CudnnKernels, ArePlannedOnTheDeviceWhereItIsAtHand) {
   EXPECT_NE(descriptions_of(recipe, request, there).at(0).make(), nullptr);
 }
 
+// The thread's handle outlives streams: those that kernels are timed on, and those of a session whose thread's number another one gets.
+TEST_F(CudnnKernels, LetGoOfTheStreamThatTheyRanOn) {
+  const std::unique_ptr<Kernel> first = describe()[0].make();
+  std::unique_ptr<Kernel> last = describe()[0].make();
+  int stream = 0;
+  for (Kernel* k : {first.get(), last.get()}) {
+    k->bind({}, {}, nullptr);
+    k->run({&stream});
+  }
+  EXPECT_EQ(static_cast<void*>(library().stream), &stream);
+  last.reset();
+  EXPECT_EQ(library().stream, nullptr);
+  first->run({&stream});
+  EXPECT_EQ(static_cast<void*>(library().stream), &stream) << "each run tells it";
+}
+
 TEST_F(CudnnKernels, LeaveOutEnginesThatAreWrong) {
   library().notes = {{}, {}, {}};
   recipe.filter.without = {0, 2};

@@ -85,7 +85,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const d, cudnnBa
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t stream) { return library().stream = stream, CUDNN_STATUS_SUCCESS; }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "stand-in status"; }
 void cudnnGetLastErrorString(char* message, size_t size) { std::strncpy(message, "nothing more", size); }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {

@@ -16,6 +16,7 @@ struct Library {
   std::string text = "{}";     // of every plan; empty: its engine has none
   std::size_t version = 91900;
   int built = 0, read = 0;     // plans, of configurations and of texts
+  cudaStream_t stream = nullptr;  // that the handle was told last
 };
 Library& library();
 
