@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "kernels/cuda/check.h"
+#include "kernels/wait.h"
 
 namespace tandem::cuda {
 namespace {
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "create an event"); }
+  explicit CudaEvent(unsigned flags) { check(cudaEventCreateWithFlags(&event_, flags), "create an event"); }
   ~CudaEvent() override { cudaEventDestroy(event_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -91,6 +92,9 @@ class CudaDevice final : public Device {
     activate();
     int lowest = 0;
     check(cudaDeviceGetStreamPriorityRange(&lowest, &highest_), "read the stream priorities");
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices), "count devices");
+    if (spins_for(threads_of_one * devices) == 0) event_flags_ |= cudaEventBlockingSync;
   }
   ~CudaDevice() override { cudaSetDevice(index_); }  // what is freed next belongs to it
 
@@ -126,7 +130,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> create_stream(int index) override {
     return std::make_unique<CudaStream>(index == communication_stream ? highest_ : 0);
   }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(); }
+  std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(event_flags_); }
 
   bool runs_ahead() const override { return true; }
   bool can_capture() const override { return true; }
@@ -154,6 +158,10 @@ class CudaDevice final : public Device {
     return static_cast<std::byte*>(std::align(alignment, static_cast<std::size_t>(bytes), memory, size));
   }
 
+  // The one that waits for a step, and one that reads its batches. Whoever waits spins, and sleeps where such threads of all devices, which
+  // may be other processes', are more than there are cores.
+  static constexpr int threads_of_one = 2;
+  unsigned event_flags_ = cudaEventDisableTiming;
   int index_;
   int highest_ = 0;
   std::vector<std::unique_ptr<std::byte, SummedFree>> summed_;

@@ -46,6 +46,16 @@ TEST_F(CudaDevices, ReplayKernelsWithTheirStreamsPriorities) {
   EXPECT_EQ(calls().launches, 1);
 }
 
+// A thread that spins for each GPU leaves nobody a core where there are as many GPUs as cores.
+TEST_F(CudaDevices, SleepWhileTheyWaitWhereCoresAreFew) {
+  constexpr unsigned spins = cudaEventDisableTiming, sleeps = spins | cudaEventBlockingSync;
+  for (const auto& [devices, flags] : {std::pair{0, spins}, {100000, sleeps}}) {
+    calls().devices = devices;
+    open_device(0)->create_event();
+    EXPECT_EQ(calls().event_flags, flags) << devices;
+  }
+}
+
 TEST_F(CudaDevices, RunAheadAndTellOfWorkThatFailed) {
   EXPECT_TRUE(device->runs_ahead());
   const std::unique_ptr<Event> event = device->create_event();

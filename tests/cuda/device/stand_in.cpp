@@ -21,6 +21,7 @@ using tandem::test::runtime::calls;
 
 extern "C" {
 
+cudaError_t cudaGetDeviceCount(int* count) { return *count = calls().devices, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "stand-in error"; }
@@ -56,7 +57,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int pri
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return *event = new CUevent_st, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return calls().event_flags = flags, *event = new CUevent_st, cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return calls().device_lost ? cudaErrorIllegalAddress : cudaSuccess; }

@@ -10,6 +10,8 @@ namespace tandem::test::runtime {
 struct Calls {
   bool memory_left = true, registrable = true, device_lost = false;
   int allocated = 0, summed = 0, graphs = 0, executables = 0, launches = 0;
+  int devices = 1;
+  unsigned event_flags = 0;
   unsigned long long graph_flags = 0;
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   std::vector<int> priorities;  // of streams
