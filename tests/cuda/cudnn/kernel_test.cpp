@@ -11,6 +11,9 @@
 #include "tests/cuda/cudnn/stand_in.h"
 
 namespace tandem::cuda {
+
+std::vector<KernelDescription> describe_cudnn_convolution_backward_weights(const KernelRequest& request, Libraries* libraries);
+
 namespace {
 
 using test::cudnn::library;
@@ -131,6 +134,28 @@ TEST_F(CudnnKernels, ArePlannedOnTheDeviceWhereItIsAtHand) {
   Libraries there{at_hand};
   EXPECT_EQ(descriptions_of(recipe, request, there).at(0).workspace, 3072 + 256);
   EXPECT_NE(descriptions_of(recipe, request, there).at(0).make(), nullptr);
+}
+
+// Engine 17 of float32 weight gradients says nothing of its rounding.
+TEST_F(CudnnKernels, LeaveOutAnEngineThatRoundsAsWinogradDoes) {
+  library().notes = {{}, {}, {}};
+  library().first = 15;
+  const Attributes a{{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{1, 1}},
+                     {"weight_shape", Ints{64, 64, 3, 3}}};
+  const auto names = [&](DType dtype, bool winograd) {
+    const Operand x{dtype, Shape{32, 64, 56, 56}, Layout::channels_last(4)};
+    const Operand dw{dtype, Shape{64, 64, 3, 3}, {}};
+    KernelRequest asked{.op = "ConvolutionBackwardWeights", .attributes = &a, .inputs = {x, x}, .outputs = {dw}};
+    asked.options.winograd = winograd;
+    asked.timed = true;
+    std::string all;
+    for (const KernelDescription& d : describe_cudnn_convolution_backward_weights(asked, &libraries))
+      all += d.kernel.substr(d.kernel.rfind('.'));
+    return all;
+  };
+  EXPECT_EQ(names(DType::float32, true), ".eng15.eng16.eng17");
+  EXPECT_EQ(names(DType::float32, false), ".eng15.eng16");
+  EXPECT_EQ(names(DType::bfloat16, false), ".eng15.eng16.eng17") << "rounded to 16 bits it is no worse";
 }
 
 // The thread's handle outlives streams: those that kernels are timed on, and those of a session whose thread's number another one gets.

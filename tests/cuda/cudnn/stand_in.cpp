@@ -59,14 +59,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const d, cudnnBa
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
     *count = room == 0 ? std::ssize(l.notes) : std::min<std::int64_t>(room, std::ssize(l.notes));
     for (std::int64_t i = 0; i < std::min(room, *count); ++i)
-      at(static_cast<cudnnBackendDescriptor_t*>(values)[i]).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = {i};
+      at(static_cast<cudnnBackendDescriptor_t*>(values)[i]).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = {l.first + i};
   } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE && room > 0) {  // as it is asked: a descriptor to fill in
     *count = 1;
     at(static_cast<cudnnBackendDescriptor_t*>(values)[0]).integers = at(d).integers;
   } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
     *count = 1;
   } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
-    for (const cudnnBackendNumericalNote_t note : l.notes[static_cast<std::size_t>(at(d).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX][0])])
+    for (const cudnnBackendNumericalNote_t note : l.notes[static_cast<std::size_t>(at(d).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX][0] - l.first)])
       static_cast<cudnnBackendNumericalNote_t*>(values)[(*count)++] = note;
   } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE && l.compiles) {
     *count = 1;

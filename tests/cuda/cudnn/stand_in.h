@@ -11,6 +11,7 @@ namespace tandem::test::cudnn {
 
 struct Library {
   std::vector<std::vector<cudnnBackendNumericalNote_t>> notes;  // of each engine, in the heuristics' order
+  std::int64_t first = 0;      // engine's number
   std::int64_t planned_workspace = 0, workspace_on_device = 0;
   bool compiles = false;       // engines at run time
   std::string text = "{}";     // of every plan; empty: its engine has none
