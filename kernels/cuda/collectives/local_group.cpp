@@ -26,10 +26,12 @@ struct Channel {
         ready(s.members.size()),
         done(s.members.size()),
         meeting(all) {
+    check(cudaGetDevice(&device), "read the current device");
     for (auto* events : {&ready, &done})
       for (cudaEvent_t& e : *events) check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "create an event");
   }
   ~Channel() {
+    cudaSetDevice(device);  // else the runtime would open device 0 for a thread that has used none
     for (auto* events : {&ready, &done})
       for (const cudaEvent_t e : *events) cudaEventDestroy(e);
   }
@@ -38,6 +40,7 @@ struct Channel {
   const ExchangeSpec spec;
   std::vector<std::byte*> gives, gets;  // by member
   std::vector<cudaEvent_t> ready, done;
+  int device = 0;
   Meeting& meeting;
 };
 

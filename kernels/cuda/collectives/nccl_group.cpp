@@ -132,7 +132,11 @@ NcclGroup::~NcclGroup() {
   }
   if (watcher_.joinable()) watcher_.join();
   if (stopped_.empty()) leave();
-  for_each_end([](const End& e) { cudaEventDestroy(e.newest); });
+  for (const Rank& r : ranks_) {
+    cudaSetDevice(r.device);  // else the runtime would open device 0 for a thread that has used none
+    for (const End& e : r.ends)
+      if (e.comm) cudaEventDestroy(e.newest);
+  }
 }
 
 std::size_t NcclGroup::communicator_of(const ExchangeSpec& spec) const {

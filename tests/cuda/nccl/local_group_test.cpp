@@ -21,6 +21,18 @@ TEST_P(LocalExchanges, GiveEachMemberItsValues) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, LocalExchanges, testing::ValuesIn(exchange_rows()), [](const auto& info) { return info.param.name; });
 
+// The group is ended by a thread that used no device.
+TEST(LocalGroup, EndsOnTheDeviceThatItUsed) {
+  nccl::reset();
+  cudaSetDevice(1);
+  auto group = local_group(2, 30);
+  group->make({ExchangeKind::all_reduce, {0, 1}, 4}, 0);
+  cudaSetDevice(0);
+  group.reset();
+  EXPECT_EQ(nccl::misuses(), 0) << nccl::misuse();
+  cudaSetDevice(0);
+}
+
 TEST(LocalGroup, SaysWhatIsWrong) {
   const auto group = local_group(3, 30);
   const auto reason = [&](const ExchangeSpec& spec, int rank) -> std::string {

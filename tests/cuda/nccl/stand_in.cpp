@@ -14,6 +14,7 @@
 struct CUevent_st {
   int process = -1;
   std::uint64_t batch = 0;
+  int device = 0;
 };
 
 namespace tandem::test::nccl {
@@ -379,11 +380,18 @@ cudaError_t cudaSetDevice(int device) { return device_of_thread = device, cudaSu
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "stand-in error"; }
 const char* cudaGetErrorName(cudaError_t) { return "stand-in error"; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return *event = new CUevent_st, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return *event = new CUevent_st{.device = device_of_thread}, cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (event->device != device_of_thread) misuse_of("an event is destroyed on another device than its own, which opens that one");
+  return delete event, cudaSuccess;
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::scoped_lock hold(lock);
-  return *event = {stream->process, processes[stream->process].queued}, cudaSuccess;
+  event->process = stream->process;
+  event->batch = processes[stream->process].queued;
+  return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::scoped_lock hold(lock);
