@@ -12,13 +12,16 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/collectives/groups.h"
 #include "kernels/cuda/collectives/staged_exchange.h"
+#include "kernels/cuda/compiler.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/kernels.h"
 
 namespace tandem::cuda {
 namespace {
 
-std::string version_text(int v) { return concat(v / 1000, '.', v % 1000 / 10); }
+std::string version_text(int v) { return concat(v / 1000, '.', v % 1000 / 10); }  // of CUDA
+// "9.19.0": as cuDNN, cuBLASLt and NCCL number theirs.
+std::string library_version(std::size_t v) { return concat(v / 10000, '.', v / 100 % 100, '.', v % 100); }
 
 // Why the driver finds no device at all; empty where it does.
 std::string reason_for_none(int& count) {
@@ -59,8 +62,9 @@ std::string CudaBackend::version() const {
   int runtime = 0, nccl = 0;
   cudaRuntimeGetVersion(&runtime);
   ncclGetVersion(&nccl);
-  return concat("CUDA ", version_text(runtime), ", cuDNN ", cudnnGetVersion(), ", cuBLASLt ", cublasLtGetVersion(), ", NCCL ", nccl, ", ",
-                libraries_->device().model.name);
+  return concat("CUDA ", version_text(runtime), ", cuDNN ", library_version(cudnnGetVersion()), ", cuBLASLt ",
+                library_version(cublasLtGetVersion()), ", NCCL ", library_version(static_cast<std::size_t>(nccl)), ", NVRTC ",
+                libraries_->compiler().version(), ", ", libraries_->device().model.name);
 }
 
 // Tensor cores of 8 bits came with Ada and Hopper. Of a machine's usable devices the first is asked.

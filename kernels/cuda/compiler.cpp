@@ -48,15 +48,20 @@ Compiler::Compiler() : library_(std::make_unique<Library>()) {
 }
 Compiler::~Compiler() = default;
 
+std::string Compiler::version() const {
+  int major = 0, minor = 0;
+  if (!available()) return "missing";
+  library_->version(&major, &minor);
+  return concat(major, '.', minor);
+}
+
 std::vector<char> Compiler::compile(const std::string& source, const std::string& architecture) const {
   if (!available()) fail(ExitCode::device, "NVRTC: ", unavailable_);
   const Library& l = *library_;
-  int major = 0, minor = 0;
-  l.version(&major, &minor);
   // No contraction: a fused program gives bitwise what its instructions give one by one.
   const std::string arch = concat("--gpu-architecture=", architecture);
   const std::vector<const char*> options{arch.c_str(), "--std=c++17", "--fmad=false"};
-  std::string key = concat(major, '.', minor, '\n', source);
+  std::string key = concat(version(), '\n', source);
   for (const char* o : options) key += concat('\n', o);
   const std::string name = concat("kernel-", hash_of(key), ".cubin");
   if (const auto kept = read_kept(name)) return {kept->begin(), kept->end()};

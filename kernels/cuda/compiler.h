@@ -17,6 +17,7 @@ class Compiler {
 
   bool available() const { return unavailable_.empty(); }
   const std::string& unavailable() const { return unavailable_; }  // why not
+  std::string version() const;                                     // "13.0", or "missing"
   // Machine code for an architecture such as "sm_90". Fails (device) with the compiler's log.
   std::vector<char> compile(const std::string& source, const std::string& architecture) const;
 

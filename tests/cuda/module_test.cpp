@@ -52,6 +52,14 @@ TEST(KernelNames, FindTheirProductAgain) {
   EXPECT_TRUE(backend->describe(request).empty());
 }
 
+TEST(Module, NamesTheVersionsOfItsLibraries) {
+  std::string reason;
+  const Backend* const backend = cuda_module(reason);
+  if (!backend) GTEST_SKIP() << reason;
+  for (const char* library : {"CUDA ", "cuDNN 9.", "cuBLASLt ", "NCCL 2.", "NVRTC "})
+    EXPECT_NE(backend->computes_by().find(library), std::string::npos) << library << ": " << backend->computes_by();
+}
+
 TEST(Module, HasAKernelForEveryOperatorThatTheCpuHas) {
   std::string reason;
   const Backend* const backend = cuda_module(reason);
