@@ -1,9 +1,10 @@
 // On a GPU, all kernels that a shape of ResNet-50, BERT or GPT-2 could get, with each other; also batches of one, and tensors of more
-// than 2³¹ elements. On the host, small shapes try the comparison itself.
+// than 2³¹ elements. On the host, small shapes try the comparison itself, and a few blocks of our own kernels run on those large shapes.
 #include <gtest/gtest-spi.h>
 
+#include "kernels/cuda/emulation/launch.h"
 #include "tests/cuda/host_backend.h"
-#include "tests/cuda/shapes.h"
+#include "tests/cuda/sampled_shapes.h"
 
 namespace tandem::cuda {
 namespace {
@@ -279,6 +280,15 @@ TEST_P(ShapesOnHost, KernelsAgree) {
   EXPECT_EQ(found.size() > 0, has_other) << "one of " << compared.kernels << " kernels is wrong in one element";
 }
 INSTANTIATE_TEST_SUITE_P(Small, ShapesOnHost, testing::ValuesIn(cases_of(host_rows())), name_of_case);
+
+class SampledShapes : public testing::TestWithParam<Case> {};
+
+TEST_P(SampledShapes, StayInTheirOperands) {
+  const auto& [row, type] = GetParam();
+  const emulation::Sample sample(3);
+  RecordProperty("kernels", std::to_string(run_in_guarded_memory(row, type)));
+}
+INSTANTIATE_TEST_SUITE_P(Networks, SampledShapes, testing::ValuesIn(cases_of(with_own_kernels(gpu_rows()))), name_of_case);
 
 }  // namespace
 }  // namespace tandem::cuda
