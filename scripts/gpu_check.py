@@ -25,7 +25,7 @@ import time
 
 from gpu_check_job import Job
 from gpu_check_machine import NoGpu, Skipped
-from gpu_check_plan import choose, text_of
+from gpu_check_plan import choose, notes, text_of
 from gpu_check_report import Budget, OutOfTime, Report
 from gpu_checks import Checks
 
@@ -74,7 +74,7 @@ def main():
     report = Report(pathlib.Path(arguments.logs), arguments.resume, dry=arguments.plan)
     checks = Checks(arguments, report, budget)
     if arguments.plan:
-        print("\n\n".join(text_of(checks, seconds) for seconds in (PLANNED if arguments.budget is None else [arguments.budget])))
+        print("\n\n".join([*(text_of(checks, seconds) for seconds in (PLANNED if arguments.budget is None else [arguments.budget])), notes(checks)]))
         return
     try:
         checks.find()

@@ -20,7 +20,7 @@ EIGHT_BITS = "fp8"  # of products by weights: for transformers
 CURVE = {"fp32": (1e-3, 0.05), "tf32": (1e-2, 0.1), "bf16": (3e-2, 0.1), "fp16": (3e-2, 0.1), "fp8": (5e-2, 0.15)}
 SGD = ["--lr", "0.02", "--momentum", "0.9"]
 # Networks that models/ does not hold: gpu-bundle exports them where it finds PyTorch, else gpu-check does, by --python.
-EXPORTED = ["bert_mini", "gpt_mini", "bert_base", "gpt2_small"]
+EXPORTED = ["bert_mini", "gpt_mini", "bert_base", "gpt2_small", "lstm"]
 OPTIONS = {"gpt_mini": ["--class-axis", "2"], "gpt2_small": ["--class-axis", "2"]}
 # What a GPU is said to have: the field of `tandem devices --json`, its unit's size, its unit.
 FIELDS = [("memory", MEBI, "MiB"), ("bandwidth", 1e9, "GB/s"), ("flops", 1e12, "TFLOP/s")]

@@ -1,7 +1,7 @@
 """Benchmarks of gpu-check: training steps of ours, and PyTorch's beside them. Nothing else runs meanwhile."""
 from gpu_check_machine import MEBI, OPTIONS, Machine, failed, json_lines
 
-BENCHMARKS = [("resnet50", 256), ("bert_base", 64), ("gpt2_small", 16), ("mini_googlenet", 1024), ("xception", 128), ("mlp", 1024)]
+BENCHMARKS = [("resnet50", 256), ("bert_base", 64), ("gpt2_small", 16), ("mini_googlenet", 1024), ("xception", 128), ("mlp", 1024), ("lstm", 64)]
 UNTUNED = BENCHMARKS[:3]  # also with kernels chosen by estimates: soon begun
 # Of the copies of batches, the share of the time that lies within a step; told by waiting threads, so of short copies it says little.
 HIDDEN, LEAST_COPY = 0.8, 0.5  # ms
