@@ -110,8 +110,12 @@ int run_in_guarded_memory(const ShapeRow& row, DType type) {
   run(*forward, row.forward);
   if (!row.backward) return 1;
   ShapeJob backward = *row.backward;
-  for (ShapeInput& i : backward.inputs)
-    if (i.input >= 0) i.low = row.forward.inputs[static_cast<std::size_t>(i.input)].low, i.high = row.forward.inputs[static_cast<std::size_t>(i.input)].high;
+  for (ShapeInput& i : backward.inputs) {
+    if (i.input < 0) continue;
+    const ShapeInput& same = row.forward.inputs[static_cast<std::size_t>(i.input)];
+    i.low = same.low;
+    i.high = same.high;
+  }
   const std::optional<KernelDescription> back = described(backward, operands_of(backward, type, 1, &*forward), type, 1);
   EXPECT_TRUE(back) << backward.op << " has no kernel";
   if (back) run(*back, backward);

@@ -66,7 +66,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const d, cudnnBa
   } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
     *count = 1;
   } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
-    for (const cudnnBackendNumericalNote_t note : l.notes[static_cast<std::size_t>(at(d).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX][0] - l.first)])
+    const std::int64_t engine = at(d).integers[CUDNN_ATTR_ENGINE_GLOBAL_INDEX][0] - l.first;
+    for (const cudnnBackendNumericalNote_t note : l.notes[static_cast<std::size_t>(engine)])
       static_cast<cudnnBackendNumericalNote_t*>(values)[(*count)++] = note;
   } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE && l.compiles) {
     *count = 1;
