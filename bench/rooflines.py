@@ -3,8 +3,9 @@
 
     bench/rooflines.py build/release/tandem MODEL.onnx:BATCH[:CLASS_AXIS] ... > table.md
 
-Needs no GPU and no package. The bound of a kernel is the larger of its FLOPs by the data sheet's peak and its bytes (operands
-once each) by the memory's rate; of a step it is the sum, as the kernels follow each other. Launches cost nothing in it.
+Needs no GPU and no package. Bytes are counted as kernels move them: what one reads twice counts twice. The bound of a kernel is the
+larger of its FLOPs by the data sheet's peak and its bytes by the memory's rate; of a step it is the sum, as the kernels follow each
+other. Launches cost nothing in it. All of it is on paper: no GPU reaches such a bound.
 """
 import collections
 import json
@@ -46,7 +47,7 @@ for argument in sys.argv[2:]:
     words = [sys.argv[1], "plan", file, "--devices", "cuda:0", "--precision", "bf16", "--batch-size", batch, "--optimizer", "adamw", "--format", "json"] + [f"--class-axis={a}" for a in axis]
     plan = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     rows = sorted(rows_of(plan).items(), key=lambda item: -item[1][3])
-    print(f"\n{pathlib.Path(file).stem}, batch {batch}\n\n| kernel | launches | TFLOP | GB | bound, ms | estimate, ms |\n|---|---|---|---|---|---|")
+    print(f"\n{pathlib.Path(file).stem}, batch {batch}\n\n| kernel | steps of the plan | TFLOP | GB moved | bound, ms | estimate, ms |\n|---|---|---|---|---|---|")
     for name, row in rows[:SHOWN]:
         print(line(f"`{name}`", row))
     print(line("others", total([row for _, row in rows[SHOWN:]])))
