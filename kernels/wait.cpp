@@ -21,9 +21,11 @@ double now() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+int flags_for(Waiters of) { return of == Waiters::this_process ? FUTEX_PRIVATE_FLAG : 0; }
+
 }  // namespace
 
-bool wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t value, int spins, double timeout_seconds) {
+bool wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t value, int spins, double timeout_seconds, Waiters of) {
   for (int i = 0; i < spins; ++i) {
     if (word.load(std::memory_order_acquire) != value) return true;
 #if defined(__x86_64__)
@@ -39,13 +41,13 @@ bool wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t value
       rest.tv_sec = static_cast<time_t>(left);
       rest.tv_nsec = static_cast<long>((left - static_cast<double>(rest.tv_sec)) * 1e9);
     }
-    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, deadline > 0 ? &rest : nullptr, nullptr, 0);
+    syscall(SYS_futex, &word, FUTEX_WAIT | flags_for(of), value, deadline > 0 ? &rest : nullptr, nullptr, 0);
   }
   return true;
 }
 
-void wake_all(std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+void wake_all(std::atomic<std::uint32_t>& word, Waiters of) {
+  syscall(SYS_futex, &word, FUTEX_WAKE | flags_for(of), INT_MAX, nullptr, nullptr, 0);
 }
 
 int spins_for(int threads) {

@@ -1,6 +1,8 @@
 // Sends and receives streams as the pipe takes and gives them.
 #include "ranks/link.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -41,6 +43,12 @@ void Link::send(const Call& call, std::span<const std::byte> bytes) {
   out_ = {.header = {.call = call, .sum = sum_of(call)}, .bytes = std::ssize(bytes)};
   from_ = bytes.data();
   summed_ = 0;
+}
+
+bool Link::is_of_one_machine() const {
+  sockaddr_storage own{};
+  socklen_t bytes = sizeof own;
+  return ::getsockname(pipe_->descriptor(), reinterpret_cast<sockaddr*>(&own), &bytes) == 0 && own.ss_family == AF_UNIX;
 }
 
 void Link::receive(const Call& call) {

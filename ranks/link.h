@@ -31,6 +31,7 @@ class Link {
   std::int64_t pull(std::byte* to, std::int64_t room);
   bool sent() const { return out_.done == out_.all(); }
   bool received() const { return in_.done == in_.all(); }
+  bool is_of_one_machine() const;  // it is a Unix socket
 
  private:
   friend class Links;
@@ -69,6 +70,9 @@ class Links {
   std::size_t size() const { return links_.size(); }
   Link& operator[](std::size_t i) { return *links_[i]; }
   void wait();  // until one of them can go on
+  // Of a device that waits for the others elsewhere: nothing came within the timeout, as Control::stalled(); bytes came.
+  void stalled() { control_->stalled(); }
+  void moved(std::int64_t bytes) { control_->moved(bytes); }
 
   // While it exists the others' ranks hear, where somebody asks, that this device waits for them.
   class Inside {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "kernels/device.h"
 #include "kernels/host_group.h"
+#include "ranks/shared_memory.h"
 #include "ranks/world.h"
 #include "tests/ranks/address.h"
 #include "tests/ranks/exchange_rows.h"
@@ -31,7 +32,8 @@ struct Row {
   Groups groups;
   int ranks = 4, devices = 1;  // of each rank
   bool tcp = false;
-  Route sums = Route::measured;
+  // Measured goes through memory, but by TCP; the others over lines.
+  std::vector<Route> sums = {Route::measured, Route::chain};
 };
 std::ostream& operator<<(std::ostream& out, const Row& row) {
   return out << row.name;
@@ -62,33 +64,77 @@ TEST_P(RankExchanges, HaveTheBitsOfOneProcess) {
   const Row& row = GetParam();
   const std::vector<ExchangeSpec> specs = all_specs(row.groups);
   const int devices = row.ranks * row.devices;
-  std::vector<Bytes> want(static_cast<std::size_t>(devices)), got = want;
+  std::vector<Bytes> want(static_cast<std::size_t>(devices));
   run_devices(*in_process_group(devices, long_time), specs, 0, devices, want);
-  const test::RankAddress address(row.tcp);
-  const auto failures = on_ranks(
-      row.ranks, address.text(), long_time,
-      [&](World& world) {
-        const auto group = host_group(group_of(world, row.devices));
-        group->connect(specs);
-        run_devices(*group, specs, world.rank() * row.devices, row.devices, got);
-        world.leave();
-      },
-      row.sums);
-  EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(row.ranks)));
-  for (int d = 0; d < devices; ++d) EXPECT_TRUE(got[static_cast<std::size_t>(d)] == want[static_cast<std::size_t>(d)]) << "device " << d;
+  for (const Route sums : row.sums) {
+    const test::RankAddress address(row.tcp);
+    std::vector<Bytes> got(want.size());
+    const auto failures = on_ranks(
+        row.ranks, address.text(), long_time,
+        [&](World& world) {
+          const auto group = host_group(group_of(world, row.devices));
+          group->connect(specs);
+          run_devices(*group, specs, world.rank() * row.devices, row.devices, got);
+          world.leave();
+        },
+        sums);
+    EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(row.ranks)));
+    for (int d = 0; d < devices; ++d)
+      EXPECT_TRUE(got[static_cast<std::size_t>(d)] == want[static_cast<std::size_t>(d)])
+          << "device " << d << ", route " << static_cast<int>(sums);
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Rows, RankExchanges,
                          testing::Values(Row{"neighbours", {{0, 1}, {2, 3}}}, Row{"every_other", {{0, 2}, {1, 3}}},
                                          Row{"one_alone", {{0}, {1, 3, 2}}}, Row{"in_another_order", {{3, 0, 2}}},
-                                         Row{"all", {{0, 1, 2, 3}}}, Row{"all_along_the_chain", {{0, 1, 2, 3}}, 4, 1, false, Route::chain},
+                                         Row{"all", {{0, 1, 2, 3}}}, Row{"all_along_the_chain", {{0, 1, 2, 3}}, 4, 1, false, {Route::chain}},
                                          Row{"all_of_one_rank", {{0, 1}}, 1, 2},
-                                         Row{"all_by_pairs", {{0, 1, 2, 3}}, 4, 1, false, Route::pairs},
-                                         Row{"all_by_pairs_of_two_ranks", {{0, 1, 2, 3}}, 2, 2, true, Route::pairs},
+                                         Row{"all_by_pairs", {{0, 1, 2, 3}}, 4, 1, false, {Route::pairs}},
+                                         Row{"all_by_pairs_of_two_ranks", {{0, 1, 2, 3}}, 2, 2, true, {Route::pairs}},
                                          Row{"columns_over_two_ranks", {{0, 2}, {1, 3}}, 2, 2},
                                          Row{"rows_of_two_ranks", {{0, 1}, {2, 3}}, 2, 2},
                                          Row{"unlike_shares_of_ranks", {{0, 1, 3}, {5, 4, 2}}, 3, 2},
                                          Row{"by_tcp", {{0, 2}, {1, 3}}, 4, 1, true}),
                          [](const auto& row) { return std::string(row.param.name); });
+
+// More than the memory between processes holds at a time.
+TEST(RankMemory, CarriesLongValuesInPieces) {
+  constexpr int devices = 4;
+  std::vector<ExchangeSpec> specs;
+  for (const ExchangeKind kind : kinds) {
+    const std::int64_t elements = kind == ExchangeKind::all_to_all ? 200'000 : 1'200'001;
+    const std::vector<int> members = kind == ExchangeKind::send ? std::vector{3, 1} : std::vector{2, 0, 1, 3};
+    specs.push_back(spec_of(kind, members, {elements, true}, DType::float32));
+    specs.back().channel = static_cast<int>(specs.size());
+  }
+  std::vector<Bytes> want(devices), got(devices);
+  run_devices(*in_process_group(devices, long_time), specs, 0, devices, want);
+  const test::RankAddress address;
+  const auto failures = on_ranks(2, address.text(), long_time, [&](World& world) {
+    const auto group = host_group(group_of(world, 2));
+    group->connect(specs);
+    run_devices(*group, specs, 2 * world.rank(), 2, got);
+    EXPECT_LT(world.messages(), 100U);
+    world.leave();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+  for (std::size_t d = 0; d < devices; ++d) EXPECT_TRUE(got[d] == want[d]) << "device " << d;
+}
+
+TEST(RankMemory, IsFoundByWhoMayReachItAlone) {
+  const auto made = SharedMemory::create(100);
+  ASSERT_TRUE(made);
+  made->data()[99] = std::byte{5};
+  const auto found = SharedMemory::find(made->name());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->data()[99], std::byte{5});
+  EXPECT_NE(found->data(), made->data());
+  std::string other = made->name();
+  other.back() = static_cast<char>(other.back() + 1);  // of another run, whose process had this one's number
+  EXPECT_FALSE(SharedMemory::find(other));
+  EXPECT_FALSE(SharedMemory::find(""));
+  EXPECT_FALSE(SharedMemory::create(std::int64_t{1} << 62));
+}
 
 // Groups do not wait for each other: one goes through all of its exchanges while the other has not begun.
 TEST(RankGroups, GoOnBesideEachOther) {
@@ -144,7 +190,8 @@ struct Trouble {
   int rank;
   double timeout;
   std::function<void(World&, CollectiveGroup&)> instead;
-  std::string message;  // or a part of it
+  std::string message;    // or a part of it
+  bool of_lines = false;  // which carry what is called: memory that a plan's exchanges share has no place for another
 };
 std::ostream& operator<<(std::ostream& out, const Trouble& t) {
   return out << t.name;
@@ -158,12 +205,11 @@ ExchangeSpec sum_of(std::vector<int> members, int channel) {
   return s;
 }
 
-TEST_P(RankTrouble, IsToldByAllOthers) {
-  const Trouble& t = GetParam();
+void expect_told(const Trouble& t, Route sums) {
   const std::vector<ExchangeSpec> specs{sum_of({1, 2}, 0), sum_of({0, 3}, 1), sum_of({0, 1, 2, 3}, 2)};
   const test::RankAddress address;
   std::atomic<int> running = 3;
-  const auto failures = on_ranks(4, address.text(), t.timeout, [&](World& world) {
+  const auto body = [&](World& world) {
     const auto group = host_group(group_of(world, 1));
     group->connect(specs);
     run(*group, specs, world.rank());
@@ -178,12 +224,18 @@ TEST_P(RankTrouble, IsToldByAllOthers) {
       --running;
       throw;
     }
-  });
+  };
+  const auto failures = on_ranks(4, address.text(), t.timeout, body, sums);
   for (int r = 0; r < 4; ++r)
     if (r != t.rank) {
       EXPECT_NE(failures[static_cast<std::size_t>(r)].find(t.message), std::string::npos)
-          << "rank " << r << ": " << failures[static_cast<std::size_t>(r)];
+          << "rank " << r << ", route " << static_cast<int>(sums) << ": " << failures[static_cast<std::size_t>(r)];
     }
+}
+
+TEST_P(RankTrouble, IsToldByAllOthers) {
+  expect_told(GetParam(), Route::chain);
+  if (!GetParam().of_lines) expect_told(GetParam(), Route::measured);  // through memory
 }
 INSTANTIATE_TEST_SUITE_P(Rows, RankTrouble,
                          testing::Values(Trouble{"one_ends", 2, long_time, [](World&, CollectiveGroup&) {}, "rank 2 has ended"},
@@ -199,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, RankTrouble,
                                                    less.elements = 100;
                                                    EXPECT_THROW(run(g, std::span(&less, 1), w.rank()), Error);
                                                  },
-                                                 " bytes of kind 0 on channel 3"}),
+                                                 " bytes of kind 0 on channel 3", true}),
                          [](const auto& row) { return std::string(row.param.name); });
 
 // A rank that is a process, and is killed in the midst of its exchanges. The others say why they end through a pipe.
