@@ -31,9 +31,10 @@ void settle(Graph& graph, const AutogradOptions& o) {
   }
 }
 
-// The host's sum of what the devices give.
-Tensor sum_of(const HostOutput& output, std::span<const std::byte> given) {
+// The host's sum of what the devices give, or what each gives alike.
+Tensor sum_of(const HostOutput& output, std::span<const std::byte> given, bool alike) {
   Tensor sum(output.type);
+  if (alike) given = given.first(static_cast<std::size_t>(sum.byte_size()));
   visit_number(sum.dtype(), [&]<class T>() {
     const auto to = sum.write<T>();
     const T* part = reinterpret_cast<const T*>(given.data());
@@ -49,6 +50,7 @@ struct Autograd::State {
   Plan plan;  // of both passes
   std::uint64_t seed = 1;
   std::vector<std::string> statistics, trained, outputs;  // names
+  std::vector<std::string> alike;  // outputs that no sample is in: every device gives the same
   std::unique_ptr<Session> session;
   std::vector<NamedTensor> first;  // values
   bool ready = false;              // for the backward pass
@@ -108,7 +110,7 @@ struct Autograd::State {
       const HostOutput& out = plan.outputs[i];
       if (!gives(out)) continue;
       list.push_back({out.role == ValueRole::plain ? out.name : out.of.substr(gradient_prefix.size()),
-                      out.parts > 1 ? sum_of(out, parts[i]) : std::move(whole[i])});
+                      out.parts > 1 ? sum_of(out, parts[i], std::ranges::find(alike, out.name) != alike.end()) : std::move(whole[i])});
     }
     return list;
   }
@@ -152,6 +154,8 @@ Autograd::Autograd(const ModelTemplate& source, const AutogradOptions& asked, Ba
     if (out.role == ValueRole::plain) s.outputs.push_back(out.name);
     else if (const std::string name = out.of.substr(gradient_prefix.size()); planned(name)) s.trained.push_back(name);
   }
+  for (const GraphOutput& out : graph.outputs)
+    if (!graph[out].depends_on_batch) s.alike.push_back(graph[out].name);
   for (const Node& node : graph.nodes)
     if (node.op->name == "BatchNormalization" && !is_frozen(graph, node, o))
       for (const std::size_t i : {std::size_t{3}, std::size_t{4}})
@@ -171,6 +175,7 @@ Autograd Autograd::again() const {
   other->statistics = state_->statistics;
   other->trained = state_->trained;
   other->outputs = state_->outputs;
+  other->alike = state_->alike;
   other->first = state_->first;
   other->open();
   return Autograd(std::move(other));

@@ -269,6 +269,8 @@ StageSchedule stage_schedule(const CompileOptions& o, const std::optional<Placem
 std::pair<Phase, int> made_in(const LoweredGraph& program, BufferId output) {
   const BufferId root = root_of(program.buffers, output);
   std::pair<Phase, int> place{Phase::prepare, 0};
+  for (const LoweredInput& in : program.inputs)
+    if (in.buffer == root) place.first = in.role == ValueRole::gradient ? Phase::backward : Phase::forward;
   for (const Step& s : program.steps)
     for (const BufferId out : s.outputs)
       if (out.present() && root_of(program.buffers, out) == root) place = {s.phase, s.chunk};

@@ -104,13 +104,15 @@ class ProgramAssembler {
     staging.lower_bound = staging.bytes;
   }
 
-  // What each micro-batch has of its own comes where it is first read.
+  // What each micro-batch has of its own comes where it is first read, be it as an output.
   std::pair<Phase, int> phase_of_input(const LoweredInput& in, const HostInput& host) const {
-    if (!host.batched && !(in.is_state() && in.of != step_scalars)) return {Phase::prepare, 0};
-    for (const Step& s : program_.steps)
-      for (const BufferId id : s.inputs)
-        if (id.present() && root_of(program_.buffers, id) == in.buffer) return place_of(s);
-    return {Phase::forward, 0};
+    if (!host.batched && in.role != ValueRole::gradient && !(in.is_state() && in.of != step_scalars)) return {Phase::prepare, 0};
+    const auto is_it = [&](BufferId id) { return id.present() && root_of(program_.buffers, id) == in.buffer; };
+    const auto reads = [&](const Step& s) { return std::ranges::any_of(s.inputs, is_it); };
+    const auto first = std::ranges::find_if(program_.steps, reads);
+    const std::pair<Phase, int> as_output = made_in(program_, in.buffer);
+    if (first == program_.steps.end()) return as_output;
+    return std::ranges::any_of(program_.outputs, is_it) ? std::min(place_of(*first), as_output) : place_of(*first);
   }
 
   BufferId add_staging(BufferId input) {
