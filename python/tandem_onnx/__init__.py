@@ -22,7 +22,7 @@ __all__ = ["Adagrad", "Adam", "AdamW", "CSVLogger", "Callback", "Checkpoint", "C
            "UsageError", "export", "multi_gpu_model", "options"]
 
 
-def export(module, example, path, *, batch_axis=0, check=True):
+def export(module, example, path, *, batch_axis=0, check=True, dropout=True):
     """A torch.nn.Module as an ONNX file that keeps every parameter; see `tandem_onnx._torch.export`."""
     from ._torch import export as run
-    return run(module, example, path, batch_axis=batch_axis, check=check)
+    return run(module, example, path, batch_axis=batch_axis, check=check, dropout=dropout)

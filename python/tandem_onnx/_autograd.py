@@ -3,17 +3,16 @@ import copy
 import inspect
 import pathlib
 import tempfile
-import warnings
-from unittest import mock
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 from . import _options, _tandem
-from ._errors import DataError, ModelError, TandemWarning, UsageError
+from ._dropout import Dropout
+from ._errors import DataError, ModelError, UsageError
 from ._passes import File, Pool
-from ._torch import export
+from ._torch import tuple_of, write
 
 _TOLERANCE = 1e-4  # of the difference's norm over the norm: float32, sums in another order
 _ROUNDING = 1e-6  # of the norm of all
@@ -39,29 +38,6 @@ def _differences(names, found, wanted):
             how = "it is not there" if f is None else f"{distance / max(float(w.norm()), 1e-30):.2g} of its norm"
             lines.append(f"{name} {list(w.shape)}: {how}")
     return lines
-
-
-def _count_dropout(module, example):
-    """How often a forward pass in train mode drops by functions, which no exporter writes: F.dropout, and attention's dropout_p."""
-    twin = copy.deepcopy(module).train()
-    for part in twin.modules():
-        if isinstance(part, torch.nn.modules.dropout._DropoutNd):
-            part.eval()  # these the export tells of
-    calls = []
-
-    def watched(function, drops):
-        def call(*arguments, **named):
-            calls.append(drops(*arguments, **named))
-            return function(*arguments, **named)
-        return call
-
-    functional = torch.nn.functional
-    of_function = watched(functional.dropout, lambda x, p=0.5, training=True, inplace=False: training and p > 0)
-    of_attention = watched(functional.scaled_dot_product_attention, lambda q, k, v, mask=None, dropout_p=0.0, *_, **__: dropout_p > 0)
-    with torch.no_grad(), mock.patch.object(functional, "dropout", of_function), \
-            mock.patch.object(functional, "scaled_dot_product_attention", of_attention):
-        twin(*example)
-    return sum(calls)
 
 
 class _Run:
@@ -120,7 +96,7 @@ class WrappedModule(torch.nn.Module):
                 raise UsageError(f"{name}=: the loop is yours, and says it; tandem_onnx.torch.TorchModel trains a module by itself")
         self._batch_axis = batch_axis
         self._signature = inspect.signature(module.forward)
-        self._example = tuple(example) if isinstance(example, (tuple, list)) else (example,)
+        self._example = tuple_of(example)
         modes = [(part, part.training) for part in module.modules()]
         try:
             self._plan(module, batch_axis, plans, pending, check, options)
@@ -132,8 +108,10 @@ class WrappedModule(torch.nn.Module):
     def _plan(self, module, batch_axis, plans, pending, check, options):
         self._find_outputs()
         self._folder = tempfile.TemporaryDirectory(prefix="tandem-")
-        path = str(export(module, self._example, pathlib.Path(self._folder.name) / "module.onnx", batch_axis=batch_axis, check=False,
-                          dropout=True))
+        path = str(pathlib.Path(self._folder.name) / "module.onnx")
+        self._dropout = Dropout(module, self._example)
+        self._dropout.tell("wrap", stacklevel=4)
+        write(module, self._example, path, batch_axis, self._dropout)
         held = set(_tandem.Passes(path, _options.as_json(options)).tensors()) & set(self._changing())
         if held:
             options = {**options, "trainable": sorted(held)}
@@ -144,7 +122,7 @@ class WrappedModule(torch.nn.Module):
             raise ModelError(f"the exported module has {len(self._names)} inputs and {len(self._outputs)} outputs, expected "
                              f"{len(self._example)} and {len(self._output_axes)}: an input that is not used, or an output that is one")
         self._pool = Pool(File(file).plan, plans, pending)
-        if check:
+        if check and not self._dropout.always:  # else two passes of PyTorch's differ, too
             exact = {name: value for name, value in options.items() if name != "precision"}
             own = self._pool
             if exact != options:  # what is computed in fewer bits is right where the same in float32 is
@@ -227,14 +205,14 @@ class WrappedModule(torch.nn.Module):
         return batch
 
     def _frozen(self):
-        """The running means of normalizations that stand still while the module trains. Fails on Dropout that does otherwise than it."""
+        """The running means of normalizations that stand still while the module trains. Fails on parts that drop otherwise than it."""
         means = []
         for name, part in self.module.named_modules():
             if part.training == self.training:
                 continue
             if isinstance(part, _NORMALIZATIONS) and self.training:
                 means.append(f"{name}.running_mean")
-            elif isinstance(part, (_NORMALIZATIONS, torch.nn.modules.dropout._DropoutNd)):
+            elif isinstance(part, _NORMALIZATIONS) or name in self._dropout.where:
                 raise UsageError(f"{name}: training is {part.training}, that of the wrapped module is {self.training}: expected the same "
                                  "(train() and eval() of the wrapped module set both)")
         return tuple(means)
@@ -306,9 +284,6 @@ class WrappedModule(torch.nn.Module):
         if size < 2:
             raise UsageError(f"example: {list(self._example[0].shape)} has fewer than two samples along axis {self._batch_axis}")
         fewer = [e if self._axis(i) is None else e.narrow(self._batch_axis, 0, size - 1) for i, e in enumerate(self._example)]
-        if count := _count_dropout(self.module, self._example):
-            warnings.warn(f"wrap: {count} calls of F.dropout, or of attention with dropout, are left out, for an exporter writes none: a "
-                          "torch.nn.Dropout is written", TandemWarning, stacklevel=5)
         self.module.eval()
         with torch.no_grad():
             leaves, self._spec = pytree.tree_flatten(self.module(*self._example))
@@ -324,11 +299,10 @@ class WrappedModule(torch.nn.Module):
         """Compares outputs and gradients of the example with PyTorch's. Fails with a line for each that differs."""
         twin = copy.deepcopy(self.module)
         before = copy.deepcopy(self.module.state_dict())
-        drops = any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in twin.modules())
         generator = np.random.default_rng(1)
         try:
-            self.train(not drops)
-            twin.train(not drops)
+            self.train(not self._dropout.random)
+            twin.train(not self._dropout.random)
             with torch.enable_grad():
                 ours, theirs = ([t for t in pytree.tree_leaves(m(*self._example)) if isinstance(t, torch.Tensor)] for m in (self, twin))
                 weights = [torch.from_numpy(generator.standard_normal(tuple(t.shape), dtype=np.float32)) for t in theirs]

@@ -10,8 +10,34 @@ import numpy as np
 from ._errors import DataError, UsageError
 
 
+_OF_THE_HOST = (1, 3, 11, 13)  # by DLPack's numbers: its own, pinned by CUDA or ROCm, managed
+_ELSEWHERE = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
+
+
 def array(value, what="data"):
-    """One array, without a copy where there need be none. PyTorch's tensors may need gradients or lie on a GPU (which copies)."""
+    """One array, without a copy where there need be none. PyTorch's tensors may need gradients or lie on a GPU (which copies).
+
+    Raises DataError that names `what` where it cannot be had, as of another library's array on a GPU.
+    """
+    try:
+        return _array(value, what)
+    except (UsageError, DataError, MemoryError):
+        raise
+    except Exception as e:  # whatever a library of arrays raises
+        raise DataError(f"{what}: a {type(value).__name__}{_place_of(value)}, expected an array in the processor's memory, such as of its "
+                        f".cpu() or .get() ({type(e).__name__}: {e})") from e
+
+
+def _place_of(value):
+    """" on cuda:0", where that is not the processor's memory."""
+    try:
+        kind, number = value.__dlpack_device__()
+    except Exception:
+        return ""
+    return "" if kind in _OF_THE_HOST else f" on {_ELSEWHERE.get(int(kind), f'DLPack device {int(kind)}')}:{number}"
+
+
+def _array(value, what):
     table = _columns(value)
     if table is not None:
         value = np.stack([np.asarray(column) for column in table.values()], 1) if len(table) > 1 else next(iter(table.values()))

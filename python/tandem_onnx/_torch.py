@@ -11,13 +11,15 @@ import warnings
 import numpy as np
 
 from . import _data, _options, _tandem
-from ._errors import ModelError, TandemWarning, UsageError
+from ._errors import ModelError, UsageError
 
 _TOLERANCE = 1e-4  # of the difference's norm over the norm: float32, sums in another order
 
 
-def _tuple(example):
-    return tuple(example) if isinstance(example, (tuple, list)) else (example,)
+def tuple_of(example):
+    """A tensor or several as a tuple. One that is given twice is copied: PyTorch's exporter would take both inputs for one."""
+    examples = example if isinstance(example, (tuple, list)) else (example,)
+    return tuple(e.clone() if any(e is before for before in examples[:i]) else e for i, e in enumerate(examples))
 
 
 def _dynamic_shapes(torch, examples, batch_axis):
@@ -27,65 +29,53 @@ def _dynamic_shapes(torch, examples, batch_axis):
     return tuple({batch_axis: batch} if e.dim() > batch_axis and e.shape[batch_axis] == size else None for e in examples)
 
 
-def export(module, example, path, *, batch_axis=0, check=True, dropout=False):
+def export(module, example, path, *, batch_axis=0, check=True, dropout=True):
     """Writes a torch.nn.Module as ONNX so that every parameter is kept and trains.
 
     example: the inputs of one batch, a tensor or a tuple of tensors, with at least two samples along `batch_axis`. The file takes any
-    number of samples. The module is exported in inference mode, of which tandem makes training again, but for Dropout, which is left out.
+    number of samples. The module is exported in inference mode, of which tandem makes training again.
 
     check: compares the first loss (the mean square of the first output's distance from fixed numbers; of a module that gives one number
-    that number) and the gradient of every parameter with PyTorch's. ModelError names each parameter whose gradient differs by more than
-    1e-4 of its norm, or is not there.
+    that number) and the gradient of every parameter with PyTorch's, both without dropout. ModelError names each parameter whose gradient
+    differs by more than 1e-4 of its norm, or is not there.
+
+    dropout: writes what drops in train mode as ONNX's Dropout: modules, torch.nn.functional's dropout to dropout3d, and attention's. A
+    TandemWarning names other random numbers of train mode, which are left out. False: leaves out all of it.
 
     Returns the path. Raises UsageError where the example has one sample alone, and what PyTorch's exporter raises.
     """
-    import torch
-    examples = _tuple(example)
+    from ._dropout import Dropout
+    examples = tuple_of(example)
     if examples[0].dim() <= batch_axis or examples[0].shape[batch_axis] < 2:
         raise UsageError(f"example: {tuple(examples[0].shape)} has fewer than two samples along axis {batch_axis}, by which the exporter "
                          "would take their number for a constant")
     path = os.fspath(path)
-    training = module.training
-    module.eval()
-    try:
-        written = _written_dropout(torch, module) if dropout else contextlib.nullcontext()
-        with written, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            before = logging.root.manager.disable
-            logging.disable(logging.ERROR)
-            try:
-                torch.onnx.export(module, examples, path, dynamo=True, optimize=False, external_data=_is_large(module),
-                                  input_names=_input_names(module, len(examples)),
-                                  dynamic_shapes=_dynamic_shapes(torch, examples, batch_axis))
-            finally:
-                logging.disable(before)
-        dropped = [name for name, part in module.named_modules() if "Dropout" in type(part).__name__ and getattr(part, "p", 0) > 0
-                   and not (dropout and type(part) is torch.nn.Dropout)]
-        if dropped:
-            warnings.warn(f"export: Dropout is left out, for an exporter writes none: {', '.join(dropped[:5])}"
-                          f"{' and more' if len(dropped) > 5 else ''}", TandemWarning, stacklevel=2)
-        if check:
-            differences = compare(module, examples, path)
-            if differences:
-                raise ModelError(f"{path}: the exported model does not train as the module does:\n  " + "\n  ".join(differences))
-    finally:
-        module.train(training)
+    drops = Dropout(module, examples)
+    if check:
+        write(module, examples, path, batch_axis)
+        if differences := compare(module, examples, path, drops):
+            raise ModelError(f"{path}: the exported model does not train as the module does:\n  " + "\n  ".join(differences))
+    if drops.drops and dropout or not check:
+        write(module, examples, path, batch_axis, drops if dropout else None)
+    if dropout:
+        drops.tell("export", stacklevel=2)
     return path
 
 
-@contextlib.contextmanager
-def _written_dropout(torch, module):
-    """Meanwhile each torch.nn.Dropout is written as ONNX's, which an exporter leaves out in inference mode."""
-    def forward(part, x):
-        return torch.onnx.ops.symbolic("Dropout", (x, torch.tensor(part.p)), dtype=x.dtype, shape=x.shape, version=13) if part.p > 0 else x
-    parts = [part for part in module.modules() if type(part) is torch.nn.Dropout]
-    for part in parts:
-        part.forward = forward.__get__(part)
-    try:
-        yield
-    finally:
-        for part in parts:
-            del part.forward
+def write(module, examples, path, batch_axis, dropout=None):
+    """Calls PyTorch's exporter in inference mode, which says nothing meanwhile. dropout: what is written of it."""
+    import torch
+    from ._dropout import inference
+    mode = dropout.written(module) if dropout else inference(module)
+    with mode, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        before = logging.root.manager.disable
+        logging.disable(logging.ERROR)
+        try:
+            torch.onnx.export(module, examples, path, dynamo=True, optimize=False, external_data=_is_large(module),
+                              input_names=_input_names(module, len(examples)), dynamic_shapes=_dynamic_shapes(torch, examples, batch_axis))
+        finally:
+            logging.disable(before)
 
 
 def _is_large(module):
@@ -104,21 +94,19 @@ def _targets(outputs):
     return [generator.standard_normal(tuple(o.shape), dtype=np.float32) for o in outputs]
 
 
-def compare(module, examples, path):
-    """What differs between the file and the module in training, a line each: the first loss and the parameters' gradients."""
+def compare(module, examples, path, dropout):
+    """What differs between the file and the module in training without dropout, a line each: the first loss and the parameters' gradients."""
     import torch
-    module = copy.deepcopy(module).train()  # whose running statistics move
-    for part in module.modules():
-        if "Dropout" in type(part).__name__:
-            part.eval()
-    outputs = module(*examples)
+    module = copy.deepcopy(module)  # whose running statistics move
+    with dropout.withheld(module):
+        outputs = module(*examples)
     outputs = list(outputs.values()) if isinstance(outputs, dict) else list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
     if not outputs[0].is_floating_point():
         return [f"the first output is {outputs[0].dtype}: no loss can be computed on it"]
     own = outputs[0].dim() == 0  # the module computes its loss itself
     target = None if own else np.random.default_rng(1).standard_normal(tuple(outputs[0].shape), dtype=np.float32)
     module.zero_grad(set_to_none=True)
-    loss = outputs[0] if own else torch.nn.functional.mse_loss(outputs[0], torch.from_numpy(target))
+    loss = outputs[0] if own else torch.nn.functional.mse_loss(outputs[0], torch.from_numpy(target).to(outputs[0].device))
     loss.backward()
     model = _tandem.Model(path, "{}")
     options = _options.as_json({"loss": "output" if own else "mse", "loss_on": model.outputs()[0], "optimizer": "sgd", "devices": "cpu",
@@ -137,7 +125,7 @@ def compare(module, examples, path):
         if name not in found:
             lines.append(f"{name} {tuple(parameter.shape)}: nothing of this name is trained")
             continue
-        want = parameter.grad.detach().numpy()
+        want = parameter.grad.cpu().numpy()
         got = gradients[name].T if found[name] else gradients[name]
         distance = float(np.linalg.norm(got - want))
         if not distance <= max(_TOLERANCE * float(np.linalg.norm(want)), 1e-7):

@@ -138,6 +138,44 @@ def test_plan_and_summary(lenet, quick, capsys):
     assert "conv1" in capsys.readouterr().out
 
 
+class Elsewhere:
+    """An array of another library's, which does not lie in the processor's memory."""
+
+    def __init__(self, like, place=(2, 0)):
+        self.shape, self.place = like.shape, place
+
+    def __dlpack_device__(self):
+        return self.place
+
+    def __dlpack__(self, **_):
+        raise BufferError("Unsupported device")
+
+
+class Tensor(Elsewhere):
+    """As PyTorch's, which is copied."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.values = values
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self.values.view(Host)
+
+
+class Host(np.ndarray):
+    def numpy(self):
+        return self.view(np.ndarray)
+
+
+def test_tensors_on_a_gpu_are_copied(lenet, digits, quick):
+    x, y = digits
+    wanted = compiled(lenet, quick, shuffle=False).fit(x, y, batch_size=16).history["loss"]
+    assert compiled(lenet, quick, shuffle=False).fit(Tensor(x), Tensor(y), batch_size=16).history["loss"] == wanted
+
+
 @pytest.mark.parametrize("error, call, message", [
     (tandem.FileError, lambda m, x, y: tandem.Model("/nowhere/model.onnx"), "/nowhere/model.onnx"),
     (tandem.UsageError, lambda m, x, y: m.compile(batch_sise=3), "did you mean batch_size"),
@@ -149,6 +187,15 @@ def test_plan_and_summary(lenet, quick, capsys):
     (tandem.DataError, lambda m, x, y: m.fit(x, y[:-1]), "63 samples"),
     (tandem.DataError, lambda m, x, y: m.fit(x, y + 5), "classes"),
     (tandem.DataError, lambda m, x, y: m.fit(x, np.array(["a"] * 64)), "expected numbers"),
+    (tandem.DataError, lambda m, x, y: m.fit(Elsewhere(x), y), r"x: a Elsewhere on cuda:0, expected an array in the processor's memory, "
+     r"such as of its \.cpu\(\) or \.get\(\) \(BufferError: Unsupported device\)"),
+    (tandem.DataError, lambda m, x, y: m.fit(x, Elsewhere(y)), "y: a Elsewhere on cuda:0, expected"),
+    (tandem.DataError, lambda m, x, y: m.predict({m.inputs[0]: Elsewhere(x, place=(9, 1))}), "x '.*': a Elsewhere on DLPack device 9:1"),
+    (tandem.DataError, lambda m, x, y: m.evaluate(x, y, sample_weight=Elsewhere(x)), "sample_weight: a Elsewhere on cuda:0"),
+    (tandem.DataError, lambda m, x, y: m.train_on_batch(Elsewhere(x), y), "x: a Elsewhere on cuda:0"),
+    (tandem.DataError, lambda m, x, y: m.fit((batch for batch in [(Elsewhere(x), y)])), "x: a Elsewhere on cuda:0"),
+    (tandem.DataError, lambda m, x, y: m.set_weights({name: Elsewhere(w) for name, w in m.get_weights().items()}), r"\w+: a Elsewhere on cuda"),
+    (tandem.DataError, lambda m, x, y: m.fit(x, [[1, 2], [3]]), r"y: a list, expected an array .*ValueError"),
     (tandem.DivergedError, lambda m, x, y: m.fit(x, y, lr=1e30, epochs=3, batch_size=8), "loss"),
 ])
 def test_errors_by_class(lenet, digits, quick, error, call, message):

@@ -1,4 +1,4 @@
-"""Every snippet of docs/python.md, in its order and in one folder, as a reader would run it."""
+"""Every Python snippet of the pages, in its order and in one folder, as a reader would run it."""
 import os
 import re
 import shlex
@@ -9,23 +9,60 @@ import pytest
 
 from conftest import MODELS
 
-PAGE = MODELS.parent / "docs" / "python.md"
+DOCS = MODELS.parent / "docs"
 
 
 def snippets(page, language="python"):
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def test_every_snippet_of_the_page_runs(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="the page has modules of PyTorch")
+@pytest.mark.parametrize("page", sorted(page.name for page in DOCS.glob("*.md") if snippets(page)))
+def test_every_snippet_of_a_page_runs(page, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the pages have modules of PyTorch")
     pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
+    import tandem_onnx.torch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lenet.onnx").write_bytes((MODELS / "lenet.onnx").read_bytes())
-    code = snippets(PAGE)
-    assert len(code) >= 8
-    names = {"__name__": "page"}
-    for number, text in enumerate(code, 1):
-        exec(compile(text, f"docs/python.md, snippet {number}", "exec"), names)
+    names = {"__name__": "page", "tandem_onnx": tandem_onnx, "module": torch.nn.Linear(8, 3), "example_inputs": torch.randn(4, 8)}
+    for number, text in enumerate(snippets(DOCS / page), 1):
+        exec(compile(text, f"docs/{page}, snippet {number}", "exec"), names)
+
+
+def test_snippets_are_found_and_have_a_test():
+    """Of docs/, by its name; of README.md, the first beside the command line, the other by itself."""
+    assert len(snippets(DOCS / "python.md")) >= 8 and snippets(DOCS / "coming-from.md") and len(snippets(DOCS.parent / "README.md")) == 2
+    others = [path for path in DOCS.parent.rglob("*.md") if path.parent not in (DOCS, DOCS.parent) and "build" not in path.parts]
+    assert not [str(path) for path in others if snippets(path)]
+    spelled = {word for path in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]
+               for word in re.findall(r"^ *```(py\w*|ipython\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert spelled == {"python"}
+
+
+def test_the_readme_exports_a_module_of_pytorchs(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
+    import tandem_onnx
+    monkeypatch.chdir(tmp_path)
+    names = {"torch": torch, "model": torch.nn.Linear(8, 3), "example": torch.randn(4, 8)}
+    exec(compile(snippets(DOCS.parent / "README.md")[1], "README.md, snippet 2", "exec"), names)
+    assert tandem_onnx.Model("model.onnx").predict(np.zeros((5, 8), np.float32)).shape == (5, 3)
+
+
+def test_calls_for_those_who_come_from_other_trainers():
+    """Every call of the rows "in Python ..." in docs/coming-from.md has arguments that there are."""
+    import inspect
+
+    import tandem_onnx
+    page = (DOCS / "coming-from.md").read_text(encoding="utf-8")
+    calls = re.findall(r"in Python `([\w.]+)(\([^`]*\))`", page)
+    assert len(calls) >= 5
+    names = dict.fromkeys(("model", "generator", "module", "example_inputs"))
+    for name, arguments in calls:
+        if name.startswith("tandem_onnx.torch."):
+            pytest.importorskip("torch", reason="PyTorch is not installed")
+            import tandem_onnx.torch
+        called = tandem_onnx.Model.fit if name == "fit" else eval(name, {"tandem_onnx": tandem_onnx, **vars(tandem_onnx)})
+        eval(f"bind{arguments}", {**names, "bind": inspect.signature(called).bind_partial})
 
 
 def test_the_readme_says_the_same_in_both_languages(tmp_path, monkeypatch, digits, capsys):

@@ -193,6 +193,32 @@ def test_export_names_what_differs(tmp_path):
         tandem.export(Wrong(), torch.randn(4, 4), tmp_path / "m.onnx")
 
 
+@pytest.mark.parametrize("dropout", [True, False])
+def test_a_model_drops_while_it_trains(dropout, tmp_path):
+    """By a module and by a function; the check knows the parameters' gradients from what is dropped."""
+    class Dropping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.drop, self.last = nn.Linear(8, 16), nn.Dropout(0.25), nn.Linear(16, 5)
+
+        def forward(self, x):
+            return self.last(F.dropout(self.drop(torch.tanh(self.first(x))), 0.5, self.training))
+    module = Dropping().train()
+    module.drop.eval()
+    path = tandem.export(module, torch.randn(4, 8), tmp_path / "m.onnx", dropout=dropout)
+    assert module.training and not module.drop.training
+    onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
+    nodes = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+    assert len(nodes) == (2 if dropout else 0) and all(len(node.input) == 2 for node in nodes)
+    model = tandem.Model(path)
+    model.compile(loss="cross_entropy", optimizer=tandem.SGD(0.0), devices="cpu", autotune=False)
+    x, y = torch.randn(8, 8), torch.randint(5, (8,))
+    losses = {model.train_on_batch(x, y)["loss"] for _ in range(3)}
+    assert len(losses) == (3 if dropout else 1)
+    with torch.no_grad():
+        np.testing.assert_allclose(model.predict(x), module.eval()(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_export_takes_any_number_of_samples(tmp_path):
     path = tandem.export(nn.Linear(4, 3), torch.randn(2, 4), tmp_path / "m.onnx")
     onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")

@@ -221,6 +221,94 @@ def test_dropout_drops_in_train_mode():
         assert torch.equal(ours(x), x)
 
 
+class Functions(nn.Module):
+    """Drops by a function of (x, training), between calls that never drop."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return F.dropout(self.function(F.dropout(x, 0.5, training=False), self.training), 0.5, False)
+
+
+class WhileTraining(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return F.dropout(x * self.scale, p=0.25 if self.training else 0.0, training=True)
+
+
+@pytest.mark.parametrize("module, channels", [
+    (Functions(lambda x, training: F.dropout(x, 0.25, training)), False),
+    (Functions(lambda x, training: F.dropout(x + 0, 0.25, training=training, inplace=True)), False),
+    (Functions(lambda x, training: torch.dropout(x, 0.25, training)), False),
+    (Functions(lambda x, training: F.dropout(x, 0.25) if training else x), False),
+    (Functions(lambda x, training: F.dropout2d(x, 0.25, training)), True),
+    (nn.Dropout2d(0.25), True),
+    (WhileTraining(), False),
+])
+def test_functions_drop_in_train_mode(module, channels):
+    ours = wrapped(module, torch.ones(2, 64, 3, 5))
+    x = torch.ones(32, 64, 3, 5, requires_grad=True)
+    first, second = ours(x), ours(x)
+    assert not torch.equal(first, second)
+    for y in (first, second):
+        (x.grad,) = torch.autograd.grad(y.sum(), x)
+        assert torch.equal(x.grad, y.detach())
+        assert set(y.detach().unique().tolist()) == {0.0, torch.tensor(4 / 3).item()}
+        assert 0.22 < (y == 0).float().mean() < 0.28
+        whole = (y == y[:, :, :1, :1]).all(-1).all(-1).float().mean()  # channels
+        assert whole == 1 if channels else whole < 0.1
+    ours.eval()
+    assert torch.equal(ours(x), x)
+
+
+def test_what_drops_in_both_modes_does_so():
+    ours = wrapped(Functions(lambda x, training: F.dropout(F.dropout(x, 0.5), 0.2, training)), torch.ones(2, 64))
+    kept = []
+    for mode in (True, False):
+        ours.train(mode)
+        kept.append((ours(torch.ones(64, 64)) != 0).float().mean().item())
+    assert kept == pytest.approx([0.4, 0.5], abs=0.03)
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "float"])
+def test_attention_drops_its_weights_in_train_mode(mask):
+    given = {None: {}, "causal": {"is_causal": True}, "bool": {"attn_mask": torch.ones(5, 5, dtype=torch.bool).tril()},
+             "float": {"attn_mask": torch.linspace(-1, 1, 25).reshape(5, 5)}}[mask]
+
+    class Module(nn.Module):
+        def forward(self, q, k, v):
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=0.5 if self.training else 0.0, **given)
+
+    ours, theirs = wrapped(Module(), *[batch_of((2, 5, 8), 3)] * 3), Module().eval()
+    q, k, v = (batch_of((2, 5, 8), 400, seed=i) for i in (1, 2, 3))
+    x = torch.cat([q[:1]] * 400), torch.cat([k[:1]] * 400), torch.cat([v[:1]] * 400)
+    assert not torch.equal(ours(*x), ours(*x))
+    mean, wanted = ours(*x).mean(0), theirs(*x)[0]
+    assert (mean - wanted).norm() < 0.15 * wanted.norm()  # what is dropped comes to naught on average
+    ours.eval()
+    assert_alike([ours(q, k, v)], [theirs(q, k, v)])
+
+
+@pytest.mark.parametrize("layer, inputs", [
+    (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True), 1),
+    (nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True), 3),
+])
+def test_layers_of_attention_drop_as_often_as_pytorchs(layer, inputs):
+    twin = copy.deepcopy(layer)
+    ours = wrapped(layer, *[batch_of((6, 8), 3)] * inputs)
+    x = [torch.cat([batch_of((6, 8), 1, seed=2)] * 600)] * inputs
+    first = [m(*x) if inputs == 1 else m(*x)[0] for m in (ours, twin.train())]
+    spread = [y.std(0).norm() for y in first]
+    assert spread[0] > 0 and abs(spread[0] / spread[1] - 1) < 0.1, spread
+    ours.eval(), twin.eval()
+    assert_alike(*[[m(*x) if inputs == 1 else m(*x)[0]] for m in (ours, twin)])
+
+
 def test_samples_may_lie_along_another_axis():
     torch.manual_seed(1)
     module = nn.LSTM(8, 6)  # [steps, samples, 8] to [steps, samples, 6] and two states [1, samples, 6]

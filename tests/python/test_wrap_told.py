@@ -119,13 +119,53 @@ def test_it_is_neither_copied_nor_pickled():
         copy.deepcopy(ours)
 
 
-def test_dropout_that_is_left_out_is_told():
-    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
-    with pytest.warns(tandem.TandemWarning, match="1 calls of F.dropout, or of attention with dropout, are left out"):
-        ours = wrapped(layer, batch_of((6, 8), 3))
-    assert not torch.equal(ours(batch_of((6, 8))), ours(batch_of((6, 8))))  # by its three torch.nn.Dropout
+class Calls(nn.Module):
+    """Calls a function of (x, training)."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.linear = function, nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.function(self.linear(x), self.training)
+
+
+def shaken(x, training):
+    return x * torch.empty(x.shape[0], 1).bernoulli_(0.5) if training else x
+
+
+def other_in_training(x, training):
+    return 2 * F.dropout(x, 0.5) if training else x
+
+
+@pytest.mark.parametrize("module, left", [
+    (Calls(lambda x, training: F.alpha_dropout(x, 0.5, training)), "alpha_dropout of Calls"),
+    (Calls(shaken), r"aten.bernoulli_.\w+ of Calls"),
+    (Calls(other_in_training), "dropout of Calls"),
+    (nn.Sequential(nn.Linear(8, 8), nn.RReLU()), "rrelu.* of 1"),
+    (nn.LSTM(8, 6, num_layers=2, dropout=0.5), "of LSTM"),
+])
+def test_random_numbers_that_are_left_out_are_told(module, left):
+    x = batch_of((4, 8), 3) if isinstance(module, nn.LSTM) else batch_of((8,), 3)
+    with pytest.warns(tandem.TandemWarning, match=f"random numbers of train mode are left out, for an exporter writes none: .*{left}"):
+        ours = wrapped(module, x)
+    first, second = (tandem_leaves(ours(x)) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second))
+
+
+def tandem_leaves(outputs):
+    return torch.utils._pytree.tree_leaves(outputs)
 
 
 def test_what_is_whole_has_no_warning(recwarn):
-    wrapped(Dropping(), torch.ones(2, 64))
+    for module, x in ((Dropping(), torch.ones(2, 64)), (Calls(lambda x, training: F.dropout(x, 0.25, training)), torch.ones(2, 8)),
+                      (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True), batch_of((6, 8), 3))):
+        wrapped(module, x)
     assert not [w for w in recwarn if issubclass(w.category, tandem.TandemWarning)]
+
+
+def test_functions_that_drop_in_a_part_that_stands_still_are_told():
+    ours = wrapped(nn.Sequential(nn.Linear(8, 8), Calls(lambda x, training: F.dropout(x, 0.25, training))), batch_of((8,), 3))
+    ours.module[1].eval()
+    with pytest.raises(tandem.UsageError, match="1: training is False, that of the wrapped module is True"):
+        ours(batch_of((8,)))
