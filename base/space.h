@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
+
 namespace tandem {
 
 struct WrittenLater {
@@ -17,6 +19,22 @@ struct WrittenLater {
 // Fails (io) where a file system has less room than all that goes there, or where a file is larger than this process may
 // write. What cannot be asked, such as quotas, is not.
 void check_space(std::span<const WrittenLater> files);
+
+// Bytes that this process may still write where the path lies; the most there are where nothing says so.
+std::int64_t free_disk_space(const std::filesystem::path& path);
+// " (it takes 1.25 GiB, 300 MiB are free)"
+std::string room_for(const std::filesystem::path& path, std::int64_t bytes);
+
+// write(), which writes a file of so many bytes. Where it fails (io) the error says how many they are, and how many are free now.
+template <class Write>
+auto told_with_room(const std::filesystem::path& path, std::int64_t bytes, const Write& write) {
+  try {
+    return write();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    fail(ExitCode::io, e.what(), room_for(path, bytes));
+  }
+}
 
 // Bytes of memory that programs may still take, as the system says; without word of it all there could be.
 std::int64_t free_host_memory();

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/file_kind.h"
+#include "base/space.h"
 #include "graph/file_values.h"
 #include "graph/tensor_chunks.h"
 #include "data/npy.h"
@@ -179,14 +180,16 @@ AtomicFile filled_checkpoint(const std::filesystem::path& path, const Json& stat
   });
   std::string text = safetensors_header(std::move(header));
   put_sum(text, of_data, size);
-  AtomicFile file(path);
-  file.append(text);
-  each(weights, optimizer, [&](std::string_view, const NamedTensor& t) {
-    each_chunk(t.tensor, [&](std::span<const std::byte> bytes, std::int64_t) {
-      file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return told_with_room(path, std::ssize(text) + size, [&] {
+    AtomicFile file(path);
+    file.append(text);
+    each(weights, optimizer, [&](std::string_view, const NamedTensor& t) {
+      each_chunk(t.tensor, [&](std::span<const std::byte> bytes, std::int64_t) {
+        file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      });
     });
+    return file;
   });
-  return file;
 }
 
 void write_checkpoint(const std::filesystem::path& path, const Json& state, const EachTensor& weights, const EachTensor& optimizer) {

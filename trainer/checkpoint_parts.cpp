@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/crc32c.h"
+#include "base/space.h"
 #include "graph/tensor_chunks.h"
 #include "runtime/safetensors.h"
 #include "trainer/checkpoint.h"
@@ -132,15 +133,17 @@ PartHeader lay_out(std::span<PlacedValue> values, std::size_t part) {
 
 WrittenPart write_part(const fs::path& path, const PartHeader& header, std::span<const PlacedValue> values, std::size_t part,
                        const std::function<Tensor(std::size_t)>& value) {
-  WrittenPart written{.file = {path.parent_path().parent_path(), path.parent_path().filename() / path.filename()}};
-  const auto append = [&](std::span<const std::byte> bytes) {
-    written.file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    written.crc32c = crc32c(written.crc32c, bytes);
-  };
-  append(std::as_bytes(std::span(header.text)));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i].part == part) each_chunk(value(i), [&](std::span<const std::byte> bytes, std::int64_t) { append(bytes); });
-  return written;
+  return told_with_room(path, header.file_bytes, [&] {
+    WrittenPart written{.file = {path.parent_path().parent_path(), path.parent_path().filename() / path.filename()}};
+    const auto append = [&](std::span<const std::byte> bytes) {
+      written.file.append({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      written.crc32c = crc32c(written.crc32c, bytes);
+    };
+    append(std::as_bytes(std::span(header.text)));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i].part == part) each_chunk(value(i), [&](std::span<const std::byte> bytes, std::int64_t) { append(bytes); });
+    return written;
+  });
 }
 
 Json json_of_parts(std::span<const CheckpointPart> parts, std::span<const PlacedValue> values) {

@@ -45,7 +45,7 @@ TEST(Checkpoints, ThatCannotBeWrittenAreTriedAgain) {
   };
   wait_for_file(folder / "run/last.checkpoint");
   allow(100'000);
-  process.wait_for_message("File too large; the next interval tries again");
+  process.wait_for_message("are free); the next interval tries again");
   fs::remove(folder / "run/last.checkpoint");
   allow(0);
   wait_for_file(folder / "run/last.checkpoint");
@@ -53,6 +53,8 @@ TEST(Checkpoints, ThatCannotBeWrittenAreTriedAgain) {
   const Outcome o = process.wait();
   EXPECT_EQ(o.code, 75) << o.err;
   EXPECT_NE(o.err.find("warning: no checkpoint of step "), std::string::npos) << o.err;
+  const std::string path = (folder / "run/last.checkpoint").string();
+  EXPECT_NE(o.err.find(concat("cannot write '", path, "': File too large (it takes ")), std::string::npos) << o.err;
 }
 
 TEST(Checkpoints, OfWhichNoneCouldBeWrittenFailTheRunAtItsEnd) {

@@ -121,7 +121,7 @@ TEST(PartsOfRanks, ThatCannotBeWrittenAreTriedAgain) {
   };
   wait_for_file(folder / "run/last.checkpoint");
   allow(100'000);
-  ranks[0].wait_for_message("File too large; the next interval tries again");
+  ranks[0].wait_for_message("are free); the next interval tries again");
   EXPECT_GT(read_checkpoint(folder / "run/last.checkpoint").state.at("step").integer(), 0) << "the one before is whole";
   fs::remove(folder / "run/last.checkpoint");
   allow(0);

@@ -3,6 +3,7 @@
 //   TANDEM_FAULT_BELOW   the folder
 //   TANDEM_FAULT_LOG     a file outside of it: a line "N CALL PATH" for each call
 //   TANDEM_FAULT_CALL    N, from 1; 0 or nothing: none fails
+//   TANDEM_FAULT_NAME    only calls on files with this text in their names count
 //   TANDEM_FAULT         what happens there:
 //     eio, enospc        the call fails, once
 //     full               from there on whatever takes space fails with ENOSPC
@@ -10,6 +11,7 @@
 //     eintr              the call fails with EINTR, once, where it may
 //     short              a write takes half of its bytes, a read gives half
 //     stale, eio_read    a read fails with ESTALE, or EIO, once
+//     slow               every fsync takes a second, whatever N is
 //     kill               SIGKILL before the call
 //     torn               half of a write, then SIGKILL
 //     cut                SIGKILL, and what no fsync has put on the disk is gone: the power fails
@@ -39,7 +41,7 @@ namespace {
 enum Trait : unsigned { none = 0, takes_space = 1, may_be_interrupted = 2, writes = 4, reads = 8 };
 
 struct Settings {
-  std::string below, fault, log;
+  std::string below, fault, log, name;
   long call = 0;
 };
 
@@ -49,7 +51,8 @@ const Settings& settings() {
       const char* value = getenv(name);
       return std::string(value ? value : "");
     };
-    return Settings{text("TANDEM_FAULT_BELOW"), text("TANDEM_FAULT"), text("TANDEM_FAULT_LOG"), atol(text("TANDEM_FAULT_CALL").c_str())};
+    return Settings{text("TANDEM_FAULT_BELOW"), text("TANDEM_FAULT"), text("TANDEM_FAULT_LOG"), text("TANDEM_FAULT_NAME"),
+                    atol(text("TANDEM_FAULT_CALL").c_str())};
   }();
   return s;
 }
@@ -71,7 +74,8 @@ std::string path_of(int folder, const char* path) {
 
 bool is_below(const std::string& path) {
   const std::string& below = settings().below;
-  return !below.empty() && path.starts_with(below) && (path.size() == below.size() || path[below.size()] == '/');
+  return !below.empty() && path.starts_with(below) && (path.size() == below.size() || path[below.size()] == '/') &&
+         path.find(settings().name, below.size()) != std::string::npos;
 }
 
 // Files with bytes that no fsync has put on the disk.
@@ -120,8 +124,9 @@ Verdict judge(const char* call, const std::string& path, unsigned traits) {
     errno = before;
     return Verdict::go;
   }
-  const std::lock_guard lock(mutex);
   const Settings& s = settings();
+  if (s.fault == "slow" && !strcmp(call, "fsync")) usleep(1000000);
+  const std::lock_guard lock(mutex);
   const long number = ++counted;
   if (!s.log.empty()) {
     const std::string line = std::to_string(number) + ' ' + call + ' ' + path + '\n';
@@ -137,6 +142,7 @@ Verdict judge(const char* call, const std::string& path, unsigned traits) {
   };
   if (s.fault == "full") return traits & takes_space ? fail_with(ENOSPC) : Verdict::go;
   if (s.fault == "dead") return fail_with(EIO);
+  if (s.fault == "slow") return Verdict::go;
   if (number > s.call) return Verdict::go;
   if (s.fault == "eio") return fail_with(EIO);
   if (s.fault == "enospc") return fail_with(ENOSPC);

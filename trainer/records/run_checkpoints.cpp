@@ -1,11 +1,13 @@
 #include "trainer/records/run_checkpoints.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/file.h"
 #include "base/size.h"
 #include "base/space.h"
+#include "base/units.h"
 #include "planner/plan/process_memory.h"
 #include "trainer/checkpoint_parts.h"
 #include "trainer/share.h"
@@ -73,10 +75,23 @@ void RunCheckpoints::name_last(std::int64_t step, bool replaces, const std::func
   if (o_.keep_checkpoints > 0) folder_.keep_step(step, o_.keep_checkpoints);
 }
 
+// There are no two under way: a disk that is slower than checkpoints come slows the run.
+void RunCheckpoints::wait_for_the_one_before(std::int64_t step) {
+  constexpr double noticed = 0.5;  // seconds
+  const std::int64_t before = writing_step_;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool waits = writing_;
+  finish();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!waits || !s_.first() || seconds < noticed || std::exchange(slow_disk_told_, true)) return;
+  warn(concat("the disk is slower than checkpoints come: step ", step, " waited ", text_of_seconds(seconds), " for the checkpoint of step ",
+              before, ", and later ones may, too"));
+}
+
 // A disk may be full for a while: the run goes on, and tries again at the next interval. What the system has, and cannot bring to the disk,
 // is not tried twice: a second try may say that it did.
 void RunCheckpoints::keep(Position& at) {
-  finish();
+  wait_for_the_one_before(at.step);
   if (std::exchange(best_lost_, false)) at.best = not_measured;
   if (!parts_ && !folder_.kept()) {
     step_ = at.step;

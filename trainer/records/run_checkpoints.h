@@ -30,8 +30,9 @@ class RunCheckpoints {
   // Writes where the run stands, with the session's tensors, as one file.
   void write(const Position& at, const std::filesystem::path& path);
 
-  // Begins to replace the last checkpoint, once the one before it is written. Where it cannot be written the run goes on: a
-  // warning says so then, and it is counted. `at.best` is forgotten where the best checkpoint could not be kept.
+  // Begins to replace the last checkpoint, once the one before it is written: where that takes long a warning says so, once. Where it
+  // cannot be written the run goes on: a warning says so then, and it is counted. `at.best` is forgotten where the best checkpoint could
+  // not be kept.
   void keep(Position& at);
   // Keeps this position as the best, too; false where it cannot be written.
   bool keep_best(const Position& at);
@@ -58,6 +59,7 @@ class RunCheckpoints {
 
  private:
   void warn(const std::string& text) const;
+  void wait_for_the_one_before(std::int64_t step);
   std::vector<RunFact> facts() const { return run_facts(s_, o_, order_, template_, fingerprint_); }
   Json state_of(const Position& at) const;
   Checkpoint snapshot(const Position& at) const;
@@ -79,7 +81,7 @@ class RunCheckpoints {
   // Of the checkpoint that is being written.
   std::future<std::string> writer_;  // what went wrong; of one file
   RankParts::Commit commit_;         // of parts
-  bool writing_ = false, best_wanted_ = false, best_lost_ = false, all_parts_written_ = false;
+  bool writing_ = false, best_wanted_ = false, best_lost_ = false, all_parts_written_ = false, slow_disk_told_ = false;
   std::int64_t writing_step_ = 0;
 };
 
