@@ -205,7 +205,14 @@ def test_errors_by_class(lenet, digits, quick, error, call, message):
     assert isinstance(caught.value, tandem.Error) and caught.value.code == error.code
 
 
-def test_ctrl_c_stops_after_the_step_and_keeps_the_weights(lenet, digits, quick):
+@pytest.fixture
+def interruptible():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it starts in the background
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_after_the_step_and_keeps_the_weights(lenet, digits, quick, interruptible):
     x, y = digits
     model = compiled(lenet, quick, batch_size=8)
     model.fit(x, y)
