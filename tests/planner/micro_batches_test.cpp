@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "planner/micro_batches.h"
 #include "planner/plan/plan_file.h"
@@ -123,6 +125,21 @@ CompileOptions in_stages(int stages, std::int64_t micro_batches, const char* sch
   return o;
 }
 
+// The kernels of a plan's products, with their operands.
+std::set<std::string> products_of(const Plan& plan) {
+  std::set<std::string> all;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    for (const Step& s : plan.program_of(d).steps)
+      if (const auto* const launch = s.as<LaunchStep>(); launch && launch->op.starts_with("InnerProduct")) {
+        std::string text = launch->kernel;
+        for (const auto* const list : {&s.inputs, &s.outputs})
+          for (const BufferId id : *list) text += id.present() ? concat(' ', plan.program_of(d).buffers[id].operand) : " -";
+        all.insert(std::move(text));
+      }
+  return all;
+}
+
+// Bits are a plan's: where a library's version has other kernels for the form in which weights lie in stages, they are close.
 TEST(MicroBatches, GoThroughStages) {
   struct Row {
     int stages;
@@ -135,7 +152,9 @@ TEST(MicroBatches, GoThroughStages) {
     SCOPED_TRACE(concat(row.stages, " stages by ", row.schedule, ", ", row.parts, " parts"));
     if (!alone.contains(row.parts)) alone.emplace(row.parts, train(deep, in_parts(row.parts), 3, 0.1));
     const Trained run = train(deep, in_stages(row.stages, row.parts, row.schedule), 3, 0.1);
-    for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_EQ(run.losses[s], alone.at(row.parts).losses[s]) << "step " << s;
+    const Trained& one = alone.at(row.parts);
+    const float off = products_of(run.plan) == products_of(one.plan) ? 0 : 1e-5F * one.losses[0];
+    for (std::size_t s = 0; s < run.losses.size(); ++s) EXPECT_NEAR(run.losses[s], one.losses[s], off) << "step " << s;
     for (std::size_t d = 0; d < at(row.stages); ++d) EXPECT_EQ(run.allocated[d], run.plan.program_of(d).peak_bytes()) << d;
   }
 }
