@@ -88,10 +88,10 @@ def inference(module):
 
 def _ratio_given(func, args, named):
     """The ratio in a call of an operator of PyTorch's that may drop; 1 for one that draws random numbers whatever it is given."""
-    for i, argument in enumerate(func._schema.arguments):
-        if argument.name in ("dropout_p", "dropout"):
-            return args[i] if i < len(args) else named.get(argument.name, argument.default_value)
-    return 1
+    given = {a.name: args[i] if i < len(args) else named.get(a.name, a.default_value) for i, a in enumerate(func._schema.arguments)}
+    if given.get("training", given.get("train")) is False:
+        return 0
+    return given.get("dropout_p", given.get("dropout", 1))
 
 
 class _Pass(TorchDispatchMode):
