@@ -45,8 +45,9 @@ void lay_out(std::vector<Operand>& operands, const Shape& filter) {
 // costs more where few channels share it.
 double efficiency(const MatrixProduct& p) {
   constexpr double packed = 26, stored = 13;
+  constexpr double many = 1 + (packed + stored) / 256;  // of so many channels and more the whole share is reached
   const auto each = [](double cost, std::int64_t shared) { return cost / static_cast<double>(shared); };
-  return product_efficiency() / (1 + each(packed, p.rows) + each(packed, p.columns) + each(stored, p.inner));
+  return product_efficiency() * std::min(1.0, many / (1 + each(packed, p.rows) + each(packed, p.columns) + each(stored, p.inner)));
 }
 
 Descriptions described(const KernelRequest& request, std::string kernel, const Shape& filter, const MatrixProduct& p,

@@ -97,9 +97,9 @@ double efficiency(const Problem& p, const dnnl::primitive_desc_base& pd, dnnl::a
   if (algorithm != dnnl::algorithm::convolution_winograd) return 0.8 * blocks;
   const std::int64_t h = p.y.shape[2], w = p.y.shape[3];
   const double tiles = static_cast<double>(p.y.shape[0] * ((h + 3) / 4) * ((w + 3) / 4));
-  const auto paid_off = [](double count, double cost) { return count / (count + cost); };
-  const double transforms = paid_off(tiles, 24) * paid_off(static_cast<double>(in), 4) * paid_off(static_cast<double>(out), 4);
-  return (p.direction == Direction::weights ? 1.4 : 1.6) * blocks * filled(h, 4) * filled(w, 4) * transforms;
+  const auto paid_off = [](std::int64_t count, double cost) { return static_cast<double>(count) / (static_cast<double>(count) + cost); };
+  const double maps = std::min(1.0, paid_off(in, 4) * paid_off(out, 4) / (paid_off(64, 4) * paid_off(64, 4)));
+  return 1.6 * blocks * filled(h, 4) * filled(w, 4) * tiles / (tiles + 24) * maps;
 }
 
 bool winograd_fits(const Problem& p, const KernelOptions& options) {
