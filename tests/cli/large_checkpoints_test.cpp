@@ -1,11 +1,10 @@
 // Checkpoints of one file that is too large for a copy in memory: a disk that fails in the middle of one, and a slow one.
-#include <fstream>
 #include <sstream>
 
 #include "base/file.h"
 #include "tests/cli/broken_run.h"
 #include "tests/cli/faults.h"
-#include "tests/importer/model_builder.h"
+#include "tests/cli/table_model.h"
 
 namespace tandem {
 namespace {
@@ -14,19 +13,6 @@ namespace {
 const std::string options =
     "--data random,samples=16 --batch-size 8 --epochs 2 --init keep --momentum 0.9 --devices cpu:0 --checkpoint-steps 1";
 const std::string written = ".last.checkpoint.";  // the name under which it is written
-
-// Rows of a table that are looked up; in the place of BrokenRun's own template.
-void write_template(const TemporaryFolder& folder) {
-  constexpr std::int64_t rows = 9216, width = 1024;
-  std::ofstream(folder / "table.bin", std::ios::binary) << std::string(rows * width * 4, '\x3c');
-  test::Model model;
-  model.input("x", "N,4", onnx::TensorProto::INT64).output("y").add(test::filled_tensor("w", {width, 10}));
-  model.add(test::external_tensor("table", {rows, width}, {{"location", "table.bin"}}));
-  model.add(test::node("Gather", {"table", "x"}, {"e"}))
-      .add(test::node("ReduceMean", {"e"}, {"m"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}));
-  model.add(test::node("MatMul", {"m", "w"}, {"y"}));
-  folder.write("tiny.onnx", model.bytes());
-}
 
 enum class At { write, flush };  // of the second checkpoint
 struct Row {
@@ -63,7 +49,7 @@ TEST_P(LargeCheckpoint, OfAFailingDiskLeaveTheOneBefore) {
 #endif
   const Row& row = GetParam();
   const TemporaryFolder folder;
-  write_template(folder);
+  write_table_model(folder, "tiny.onnx", 9216, 1024);  // in the place of BrokenRun's own template
   const BrokenRun whole(folder, "whole", options), run(folder, "run", options);
   ASSERT_EQ(whole.start(faulty(whole, "", 0, folder / "log")).wait().code, 0);
   const int call = number_of(read_file(folder / "log"), row.at);
@@ -83,7 +69,8 @@ TEST_P(LargeCheckpoint, OfAFailingDiskLeaveTheOneBefore) {
   EXPECT_EQ(run.leftovers(), std::vector<std::string>());
 }
 INSTANTIATE_TEST_SUITE_P(Faults, LargeCheckpoint,
-                         testing::Values(Row{"full_while_written", "full", At::write, "create", "No space left on device (it takes 72", true},
+                         testing::Values(Row{"full_while_written", "full", At::write, "create", "No space left on device (it takes 72",
+                                             true},
                                          Row{"full_once", "enospc", At::write, "", "", false},
                                          Row{"broken_once", "eio", At::write, "", "", false},
                                          Row{"full_when_flushed", "enospc", At::flush, "write", "No space left on device", false},
@@ -96,7 +83,7 @@ TEST(LargeCheckpoints, OfASlowDiskSlowTheRun) {
   GTEST_SKIP() << "a library to preload does not go with a sanitizer";
 #endif
   const TemporaryFolder folder;
-  write_template(folder);
+  write_table_model(folder, "tiny.onnx", 9216, 1024);  // in the place of BrokenRun's own template
   const BrokenRun whole(folder, "whole", options), run(folder, "run", options);
   Process quick = whole.start(), slow = run.start(faulty(run, "slow", 0, {}));
   ASSERT_EQ(quick.wait().code, 0);

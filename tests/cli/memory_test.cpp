@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "tests/cli/run_tandem.h"
+#include "tests/cli/table_model.h"
 #include "tests/importer/model_builder.h"
 #include "tests/trainer/temporary_folder.h"
 
@@ -77,20 +78,7 @@ TEST(Memory, OfALargeTableIsWhatThePlanSays) {
 #endif
   constexpr std::int64_t rows = 12288, width = 1024, room = 16 << 20;
   const TemporaryFolder folder;
-  std::vector<float> row(width);  // written as it comes: what this process takes at most counts for those it starts
-  std::ofstream data(folder / "table.bin", std::ios::binary);
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t i = 0; i < width; ++i) row[i] = static_cast<float>((r * 31 + i * 17) % 1000) * 1e-4F;
-    data.write(reinterpret_cast<const char*>(row.data()), width * sizeof(float));
-  }
-  data.close();
-  test::Model model;
-  model.input("x", "N,4", onnx::TensorProto::INT64).output("y").add(test::filled_tensor("w", {width, 10}));
-  model.add(test::external_tensor("table", {rows, width}, {{"location", "table.bin"}}));
-  model.add(test::node("Gather", {"table", "x"}, {"e"}))
-      .add(test::node("ReduceMean", {"e"}, {"m"}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}}));
-  model.add(test::node("MatMul", {"m", "w"}, {"y"}));
-  folder.write("m.onnx", model.bytes());
+  write_table_model(folder, "m.onnx", rows, width);
   const std::int64_t start = run_program({"--version"}, folder.text() + "/version").peak_bytes;
   const std::string train = concat("train TMP/m.onnx --data random,samples=16 --batch-size 8 --no-autotune --init keep ",
                                    "--json --quiet --overwrite --run-dir TMP/run --output TMP/t.onnx --epochs 1 ");
