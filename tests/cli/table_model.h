@@ -11,7 +11,8 @@ namespace tandem {
 
 // folder/name: the mean of four rows of a table, [rows, width] float32 in folder/table.bin, by a matrix [width, 10]; classes of samples.
 inline void write_table_model(const TemporaryFolder& folder, const std::string& name, std::int64_t rows, std::int64_t width) {
-  std::vector<float> row(static_cast<std::size_t>(width));  // written as it comes: what this process takes at most counts for those it starts
+  // Rows are written one by one: the most memory that this process takes counts for those that it starts.
+  std::vector<float> row(static_cast<std::size_t>(width));
   std::ofstream data(folder / "table.bin", std::ios::binary);
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
     for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>((r * 31 + i * 17) % 1000) * 1e-4F;
