@@ -5,7 +5,9 @@
 
 First a fit from NumPy arrays beside `tandem train` on the same samples, by the samples a second that both report, without planning.
 Then train_on_batch beside tandem_model_train_on_batch of the same library in the same process, whose tensors view the same arrays. Both
-sides take turns, so that whatever else the machine does meets both; the medians' ratio and difference are what to go by.
+sides take turns, so that whatever else the machine does meets both. The medians of the ratio and of the difference are what to go by.
+Two models of the same file differ by more than Python costs: where their memory lies decides. So the third model, `pooled`, takes
+LeNet's arrays and computes next to nothing.
 """
 import argparse
 import ctypes
@@ -19,6 +21,7 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 
 import tandem_onnx as tandem
 
@@ -78,10 +81,37 @@ def seconds(function):
     return time.perf_counter() - begin
 
 
-def by_turns(one, other, rounds):
-    for _ in range(3):  # plans are made, caches are warm
-        one(), other()
-    return [statistics.median(times) for times in zip(*((seconds(one), seconds(other)) for _ in range(rounds)))]
+def pooled(path):
+    """A model of LeNet's input and labels that computes next to nothing: averages of 16 tiles by a matrix [16, 10]."""
+    make, f32 = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    nodes = [onnx.helper.make_node("AveragePool", ["x"], ["mean"], kernel_shape=[7, 7], strides=[7, 7]), onnx.helper.make_node("Flatten", ["mean"], ["flat"]),
+             onnx.helper.make_node("MatMul", ["flat", "w"], ["scores"])]
+    weights = [onnx.helper.make_tensor("w", f32, [16, 10], np.random.default_rng(2).standard_normal(160) / 4)]
+    graph = onnx.helper.make_graph(nodes, "pooled", [make("x", f32, ["N", 1, 28, 28])], [make("scores", f32, ["N", 10])], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def step_times(path, x, y, rounds, pairs):
+    """Medians of a step in C, of train_on_batch, and of the difference between neighbours, in seconds.
+
+    Where a model's memory lies makes a step some percent faster or slower: several pairs of models are made, each side first by turns.
+    """
+    def in_python():
+        m = tandem.Model(path)
+        m.compile(loss="cross_entropy", **TRAINING)
+        return lambda: m.train_on_batch(x, y)
+
+    makers, times = [lambda: InC(path, [x, y]).step, in_python], ([], [])
+    for pair in range(pairs):
+        steps = [None, None]
+        for side in ((0, 1), (1, 0))[pair % 2]:
+            steps[side] = makers[side]()
+            for _ in range(3):  # plans are made, caches are warm
+                steps[side]()
+        for _ in range(rounds // pairs):
+            for side in (0, 1):
+                times[side].append(seconds(steps[side]))
+    return [statistics.median(t) for t in (*times, [p - c for c, p in zip(*times)])]
 
 
 def main():
@@ -89,7 +119,8 @@ def main():
     parser.add_argument("program", help="tandem")
     parser.add_argument("--threads", type=int, default=0, help="of the CPU (default: all cores)")
     parser.add_argument("--fits", type=int, default=7, help="rounds of fits")
-    parser.add_argument("--steps", type=int, default=300, help="rounds of steps")
+    parser.add_argument("--steps", type=int, default=600, help="rounds of steps")
+    parser.add_argument("--pairs", type=int, default=6, help="of models whose steps are timed")
     parser.add_argument("--samples", type=int, default=12800)
     arguments = parser.parse_args()
     if arguments.threads:
@@ -104,13 +135,11 @@ def main():
             program, python = (statistics.median(r) for r in zip(*rates))
             print(f"{model:20} {program:13.0f} {python:16.0f} {statistics.median(p / c for c, p in rates):7.3f}")
     print("a step of 128            C API   train_on_batch   difference")
-    for model in ("lenet", "mlp"):
-        batch = [x[:128], y[:128]]
-        m = tandem.Model(MODELS / f"{model}.onnx")
-        m.compile(loss="cross_entropy", **TRAINING)
-        in_c = InC(MODELS / f"{model}.onnx", batch)
-        c, python = by_turns(in_c.step, lambda: m.train_on_batch(*batch), arguments.steps)
-        print(f"{model:20} {1e6 * c:6.0f} us {1e6 * python:13.0f} us {1e6 * (python - c):9.0f} us")
+    with tempfile.TemporaryDirectory() as name:
+        pooled(pathlib.Path(name) / "pooled.onnx")
+        for path in (MODELS / "lenet.onnx", MODELS / "mlp.onnx", pathlib.Path(name) / "pooled.onnx"):
+            c, python, difference = step_times(path, x[:128], y[:128], arguments.steps, arguments.pairs)
+            print(f"{path.stem:20} {1e6 * c:6.0f} us {1e6 * python:13.0f} us {1e6 * difference:9.0f} us")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 from ._errors import DataError, UsageError
 
 
+_AS_THEY_ARE = frozenset(np.dtype(name) for name in ("bool", "uint8", "int32", "int64", "float32", "float64"))
 _OF_THE_HOST = (1, 3, 11, 13)  # by DLPack's numbers: its own, pinned by CUDA or ROCm, managed
 _ELSEWHERE = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi"}
 
@@ -19,6 +20,8 @@ def array(value, what="data"):
 
     Raises DataError that names `what` where it cannot be had, as of another library's array on a GPU.
     """
+    if type(value) is np.ndarray and value.dtype in _AS_THEY_ARE:  # at once: all that is run at each step counts
+        return value
     try:
         return _array(value, what)
     except (UsageError, DataError, MemoryError):
@@ -78,6 +81,8 @@ def _columns(x):
 
 def _named(values, names, what):
     """{name: array} of one array, a list in the order of `names`, or a dict."""
+    if isinstance(values, np.ndarray):
+        return {names[0]: array(values, what)}
     table = _columns(values)
     if table is not None and set(names) & set(table):
         values = {name: table[name] for name in names if name in table}

@@ -75,8 +75,8 @@ class Model:
             self._module, path, self._folder = path, *_torch.export_to_temporary(path, example, batch_axis)
         elif example is not None:
             raise UsageError("example: of a file nothing is exported")
-        self._given = dict(options)
-        self._model = _tandem.Model(os.fspath(path), _options.as_json(options))
+        self._give(dict(options))
+        self._model = _tandem.Model(os.fspath(path), self._as_json())
         self.stop_training = False
 
     @property
@@ -111,10 +111,17 @@ class Model:
         given = {**self._given, **options, "loss": loss, "optimizer": optimizer, "devices": devices, "parallel": parallel}
         given = {name: value for name, value in given.items() if value is not None}
         self._model.check(_options.as_json(given))
-        self._given = given
+        self._give(given)
+
+    def _give(self, options):
+        self._given, self._given_as_json = options, None
 
     def _as_json(self, **more):
-        return _options.as_json({**self._given, **{k: v for k, v in more.items() if v is not None}})
+        if more:
+            return _options.as_json({**self._given, **{k: v for k, v in more.items() if v is not None}})
+        if self._given_as_json is None:  # kept: steps on batches ask for it each time
+            self._given_as_json = _options.as_json(self._given)
+        return self._given_as_json
 
     def _tell(self):
         for note in self._model.take_notes():
@@ -190,7 +197,7 @@ class Model:
 
     def _remember(self, **options):
         _options.check_not_of_file(options)
-        self._given.update({name: value for name, value in options.items() if value is not None})
+        self._give({**self._given, **{name: value for name, value in options.items() if value is not None}})
 
     def evaluate(self, x: Any, y: Any = None, *, sample_weight: Any = None, metrics: Sequence[str] | None = None) -> dict[str, float]:
         """Measures loss, accuracy and `metrics` on data as `fit` takes it. Returns {"loss": ..., "accuracy": ..., ...}."""
