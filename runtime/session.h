@@ -87,6 +87,12 @@ class Session {
   void gather_parameters();
   void gather_parameters(std::span<const ParameterKey> keys);  // these alone
 
+  // One parameter's value for another, and two that change places; none is of the role copy. All ranks call this. Where every device
+  // keeps both in the same parts and order it moves its own, piece by piece; else one is in memory as a whole, on each rank. They fail
+  // (model) on an unknown name or two types.
+  void copy_parameter(const ParameterKey& from, const ParameterKey& to);
+  void swap_parameters(const ParameterKey& a, const ParameterKey& b);
+
   // What a device of this process keeps of a parameter of plan(0), row-major in the order of the template's axes.
   Tensor part(const PlanParameter& parameter, const ParameterPart& part) const;
 

@@ -153,6 +153,47 @@ TEST(Averages, AreThoseOfTheWeights) {
   }
 }
 
+// On devices that keep both in the same parts, or in others, and with copies of the weights in 16 bits.
+TEST(Averages, ChangePlacesWithTheWeightsWhereverTheyLie) {
+  struct Row {
+    const char* devices;
+    int zero;
+    Precision precision;
+  };
+  Values wanted;
+  for (const Row& row : {Row{"cpu:0", 0, Precision::fp32}, {"cpu:0-1", 0, Precision::fp32}, {"cpu:0-1", 1, Precision::fp32},
+                         {"cpu:0-1", 3, Precision::fp32}, {"cpu:0", 0, Precision::bf16}, {"cpu:0-1", 1, Precision::bf16}}) {
+    SCOPED_TRACE(concat(row.devices, " zero=", row.zero, row.precision == Precision::bf16 ? " bf16" : ""));
+    ModelOptions o = options(24, "momentum", row.devices);
+    o.plan.optimizer.average = true;
+    o.plan.parallel.zero = row.zero;
+    o.plan.precision = row.precision;
+    Model m = compiled(o), other = compiled(o);
+    const Splits data = digits(m, "synthetic:digits,train=72,test=24");
+    m.fit(*data.train, {.epochs = 2, .learning_rate = 0.05, .averaging = {.ema = 0.75}});
+    const Values last = values_of(m);
+    const auto expect_used = [&] {  // what is computed with are the values that can be read
+      other.set_parameters(m.parameters());
+      EXPECT_EQ(m.evaluate(*data.test).loss, other.evaluate(*data.test).loss);
+    };
+    ASSERT_TRUE(m.swap_averages());
+    const Values average = values_of(m);
+    EXPECT_NE(average, last);
+    if (wanted.empty()) wanted = average;
+    if (row.precision == Precision::fp32) expect_near(average, wanted, 1e-5);
+    expect_used();
+    ASSERT_TRUE(m.swap_averages());
+    EXPECT_EQ(values_of(m), last);
+    expect_used();
+    ASSERT_TRUE(m.swap_averages());
+    other.set_parameters(m.parameters());
+    std::vector<std::int64_t> classes(24);
+    for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<std::int64_t>(i % 10);
+    const std::vector<Tensor> batch{Tensor(TensorType{DType::float32, {24, 1, 28, 28}}), Tensor::of<std::int64_t>({24}, classes)};
+    EXPECT_EQ(m.train_on_batch(batch, 0.05).loss, other.train_on_batch(batch, 0.05).loss) << "a step reads copies in 16 bits";
+  }
+}
+
 // Broken off after two epochs and gone on with: bit by bit the same.
 TEST(Runs, GoOnExactlyWithAveragesAndMeasures) {
   const TemporaryFolder folder;

@@ -9,9 +9,9 @@ namespace tandem {
 
 namespace {
 
-// Calls work(weight, its average) for each weight that has one. Of several ranks each has both of them whole meanwhile.
+// Calls work(weight, its average) for each weight that has one.
 template <class Work>
-void each_average(Session& session, const Work& work) {
+void each_average(const Session& session, const Work& work) {
   const std::vector<PlanParameter>& all = session.plan(0).parameters;
   std::set<std::string> kept;
   for (const PlanParameter& p : all)
@@ -19,33 +19,22 @@ void each_average(Session& session, const Work& work) {
   for (const PlanParameter& p : all) {
     const std::string average = concat(average_state, '/', p.name);
     if (p.role != ValueRole::plain || !kept.contains(average)) continue;
-    const ParameterKey both[] = {{ValueRole::plain, p.name}, {ValueRole::optimizer_state, average}};
-    session.gather_parameters(both);
-    work(p.name, average);
+    work(p.key(), ParameterKey{ValueRole::optimizer_state, average});
   }
-}
-
-void set(Session& session, const std::string& name, Tensor value, ValueRole role) {
-  const NamedTensor named{name, std::move(value)};
-  session.set_parameters({&named, 1}, role);
 }
 
 }  // namespace
 
 void CompiledModel::start_averages() {
   if (!options.plan.optimizer.average) return;
-  each_average(*session, [&](const std::string& weight, const std::string& average) {
-    set(*session, average, session->streamed(weight), ValueRole::optimizer_state);
-  });
+  each_average(*session, [&](const ParameterKey& weight, const ParameterKey& average) { session->copy_parameter(weight, average); });
 }
 
 bool Model::swap_averages() {
   Session& session = compiled_->running();
   bool any = false;
-  each_average(session, [&](const std::string& weight, const std::string& average) {
-    const Tensor now = session.parameter(weight);
-    set(session, weight, session.streamed(average, ValueRole::optimizer_state), ValueRole::plain);
-    set(session, average, now, ValueRole::optimizer_state);
+  each_average(session, [&](const ParameterKey& weight, const ParameterKey& average) {
+    session.swap_parameters(weight, average);
     any = true;
   });
   return any;
