@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"plan MODELS/mlp.onnx --devices cpu:0 --offload optimizer", 2, "", "--offload optimizer: no GPU is among the devices (cpu:0), whose states are in host memory anyway"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0 --offload activations", 2, "", "--offload activations: no GPU is among the devices (cpu:0), whose activations are in host memory anyway"},
                     Row{"plan MODELS/mlp.onnx --offload weights", 2, "", "--offload 'weights': expected none, optimizer or activations"},
-                    Row{"plan MODELS/mlp.onnx --devices cpu:0 --weights-on cpu:1 --offload activations --batch-size 4 --format summary", 0, "MiB; none of 64.0 KiB or more has the", ""},
+                    Row{"plan MODELS/mlp.onnx --devices cpu:0 --weights-on cpu:1 --offload activations --batch-size 4 --format summary", 0, "; none of 64.0 KiB or more has the", ""},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0 --weights-on cpu:1 --offload activations --batch-size 512 --format summary", 0, "activations are kept by cpu:1", ""},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-2 --parallel pipeline=2", 2, "", "--parallel data=1,tensor=1,pipeline=2 on 3 devices"},
                     Row{"plan MODELS/mlp.onnx --configuration c", 2, "", "--configuration 'c': the model has no device configurations"},

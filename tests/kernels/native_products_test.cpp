@@ -119,6 +119,8 @@ TEST(NativeProducts, DoNotDependOnTheThreads) {
   }
 }
 
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
 // bfloat16 numbers as floats, and as they are.
 std::vector<float> narrow_numbers(std::int64_t n, unsigned seed) {
   std::vector<float> all = numbers(n, seed);
@@ -129,6 +131,45 @@ std::vector<std::uint16_t> as_bfloat16(const std::vector<float>& from) {
   std::vector<std::uint16_t> to;
   for (const float x : from) to.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
   return to;
+}
+
+// Long sums of few elements, in pieces: beside doubles, with bias and relu, in both types, and the same for any number of threads.
+TEST(NativeProducts, OfLongSumsAreSharedOut) {
+  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{8, 10, 12800}, {1, 1, 20000}, {40, 33, 8200}, {3, 100, 4100}})
+    for (const bool narrow : {false, true}) {
+      SCOPED_TRACE(concat(rows, " by ", columns, " by ", inner, narrow ? " bfloat16" : ""));
+      const std::vector<float> a = narrow_numbers(rows * inner, 1), b = narrow_numbers(columns * inner, 2);
+      const std::vector<float> bias = narrow_numbers(columns, 3);
+      const std::vector<std::uint16_t> na = as_bfloat16(a), nb = as_bfloat16(b), n_bias = as_bfloat16(bias);
+      const std::int64_t c_row = columns + 3;
+      std::vector<float> first;
+      for (const int threads : {1, 2, 5, 64}) {
+        const native::MatrixProduct p{rows, columns, inner, {narrow, inner, 1}, {narrow, inner, 1}, c_row, narrow, true, false, threads};
+        std::vector<float> c(at(rows * c_row), nan);
+        std::vector<std::uint16_t> nc(c.size(), 0x7fc0);
+        std::vector<std::byte> workspace(at(p.workspace()) + 64);
+        std::byte* const aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+        if (narrow) {
+          p.run(na.data(), nb.data(), nc.data(), n_bias.data(), nullptr, aligned);
+          for (std::size_t i = 0; i < c.size(); ++i) c[i] = std::bit_cast<float>(static_cast<std::uint32_t>(nc[i]) << 16);
+        } else {
+          p.run(a.data(), b.data(), c.data(), bias.data(), nullptr, aligned);
+        }
+        for (std::int64_t i = 0; i < rows; ++i) {
+          for (std::int64_t j = 0; j < columns; ++j) {
+            double wanted = bias[at(j)];
+            for (std::int64_t k = 0; k < inner; ++k)
+              wanted += static_cast<double>(a[at(i * inner + k)]) * static_cast<double>(b[at(j * inner + k)]);
+            wanted = std::max(0.0, wanted);
+            ASSERT_NEAR(c[at(i * c_row + j)], wanted, narrow ? wanted / 256 + 1e-3 : 1e-3) << i << ", " << j;
+          }
+          for (std::int64_t j = columns; j < c_row; ++j) ASSERT_TRUE(std::isnan(c[at(i * c_row + j)])) << "wrote beside the product";
+        }
+        for (float& x : c) x = std::isnan(x) ? -1 : x;
+        if (first.empty()) first = c;
+        EXPECT_EQ(c, first) << threads << " threads";
+      }
+    }
 }
 
 TEST(NativeProducts, BlocksOfPairsAreTheirSums) {

@@ -1,5 +1,6 @@
 // The walk over a product's blocks: panels of b are packed by all threads together and kept while rows of a pass by them; where a has
-// few rows, the threads share those and go through b, each its columns: what another core has packed is slow to come by.
+// few rows, the threads share those and go through b, each its columns: what another core has packed is slow to come by. Of long sums of
+// few elements each thread takes pieces.
 #include "kernels/cpu/native/products.h"
 
 #include "kernels/cpu/isa.h"
@@ -12,6 +13,9 @@ constexpr std::int64_t chunk_bytes = 1 << 20;  // of packed b: half of a large s
 constexpr std::int64_t line_numbers = 160;     // of a's lines that lie side by side, read together
 constexpr std::int64_t slice_columns = 16;     // the fewest of a panel that a thread takes
 constexpr std::int64_t few_rows = 256;         // of a: the other side's packing is much of the work, and they fit the second cache
+constexpr std::int64_t block_rows = 8;         // and slice_columns: what of c a thread takes at least
+constexpr std::int64_t piece_numbers = 256;    // of a long sum
+constexpr std::int64_t most_pieces = 64;
 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 constexpr std::int64_t float_bytes = sizeof(float);
@@ -32,7 +36,10 @@ struct MatrixProduct::Cut {
   const vector::Table& table = vector_table();
   const vector::Products& loops = *table.products;
   std::int64_t height = loops.panel_rows, width = loops.panel_columns;
-  std::int64_t depths = std::max<std::int64_t>(1, parts_of(p.inner, most_depth));
+  // Where a sum has more pieces than c has blocks, the pieces are summed apart. That goes by the sizes alone, and so do the results.
+  std::int64_t pieces = std::min(parts_of(p.inner, piece_numbers), most_pieces);
+  bool by_pieces = p.inner > most_depth && pieces > parts_of(p.rows, block_rows) * parts_of(p.columns, slice_columns) && !p.sums;
+  std::int64_t depths = by_pieces ? pieces : std::max<std::int64_t>(1, parts_of(p.inner, most_depth));
   std::int64_t depth = parts_of(p.inner, depths);                      // at most so many at a time
   std::int64_t panels = parts_of(p.columns, width);                    // of b
   std::int64_t down = parts_of(p.rows, height);                        // tiles
@@ -61,13 +68,14 @@ struct MatrixProduct::Cut {
   bool by_rows = (panels < p.threads && down >= std::min<std::int64_t>(p.threads, panels * groups * slices)) ||
                  (down >= 2 * p.threads && p.rows > few_rows);
   std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
-  bool gathers = p.narrow_c && depths > 1;                             // sums that do not fit c's type until they are whole
+  bool gathers = p.narrow_c && depths > 1 && !by_pieces;               // sums that do not fit c's type until they are whole
 
-  std::int64_t a = 0, b = a + (direct ? 0 : by_rows ? p.threads * tiles : down) * panel_a;  // offsets
-  std::int64_t bias = b + (by_rows ? chunk : p.threads) * panel_b;
+  std::int64_t a = 0, b = a + (direct ? 0 : by_pieces ? p.threads * down : by_rows ? p.threads * tiles : down) * panel_a;  // offsets
+  std::int64_t bias = b + (by_pieces || !by_rows ? p.threads : chunk) * panel_b;
   std::int64_t sums = bias + (p.narrow_c ? to_line(p.columns * float_bytes) : 0);
   std::int64_t c = sums + (p.narrow_c ? to_line(p.rows * float_bytes) : 0);
-  std::int64_t bytes = c + (gathers ? to_line(p.rows * p.columns * float_bytes) : 0);
+  std::int64_t piece = to_line(p.rows * p.columns * float_bytes);  // of c in float32
+  std::int64_t bytes = c + (by_pieces ? depths : gathers ? 1 : 0) * piece;
 };
 
 MatrixProduct::Cut MatrixProduct::cut() const { return {*this}; }
@@ -83,6 +91,7 @@ struct MatrixProduct::Run {
   float *totals, *whole;  // sums; c in float32 until it is whole
   std::byte* workspace;
   std::int64_t k = 0, deep = 0;  // the numbers of each sum at hand
+  std::int64_t first = 0;        // where these sums begin
 
   float* floats(std::int64_t offset) const { return reinterpret_cast<float*>(workspace + offset); }
 
@@ -108,7 +117,7 @@ struct MatrixProduct::Run {
     const Range covered = cut.rows_of(t);
     const std::int64_t top = covered.begin, end = covered.end;
     const std::int64_t rows = end - top, left = columns.begin;
-    const bool last = k + deep == p.inner, narrow = p.narrow_c && !whole;
+    const bool last = k + deep == p.inner && !cut.by_pieces, narrow = p.narrow_c && !whole;
     const std::int64_t c_row = whole ? p.columns : p.c_row, element = top * c_row + left;
     void* const to = whole
                          ? static_cast<void*>(whole + element)
@@ -129,7 +138,7 @@ struct MatrixProduct::Run {
                       0,
                       c_row,
                       bias ? bias + left : nullptr,
-                      k > 0,
+                      k > first,
                       p.relu && last,
                       narrow,
                       {below(0), below(1)}});
@@ -182,6 +191,42 @@ struct MatrixProduct::Run {
       for (std::int64_t t = group.begin; t < group.end; ++t) tile(t, columns, packed(t), pb, panel);
     });
   }
+
+  // Each thread sums pieces of its own, all elements of each; then the pieces are added in order.
+  void by_pieces(int parts) {
+    const auto piece = [&](std::int64_t i) { return floats(cut.c + i * cut.piece); };
+    share(parts, cut.depths, [&](int part, std::int64_t i) {
+      const Range numbers = part_of(p.inner, i, cut.depths);
+      Run mine = *this;
+      mine.k = mine.first = numbers.begin;
+      mine.deep = numbers.end - numbers.begin;
+      mine.whole = piece(i);
+      if (i > 0) mine.bias = nullptr;
+      const auto packed = [&](std::int64_t t) { return floats(cut.a + (cut.direct ? 0 : (part * cut.down + t) * cut.panel_a)); };
+      if (!cut.direct)
+        for (std::int64_t t = 0; t < cut.down; ++t) mine.pack_a(cut.rows_of(t).begin, cut.rows_of(t).end, packed(t), false);
+      float* const pb = floats(cut.b + part * cut.panel_b);
+      for (std::int64_t n = 0; n < cut.panels; ++n) {
+        const Range columns = columns_of(n, n + 1);
+        mine.pack_b(columns, 0, mine.deep, pb);
+        for (std::int64_t t = 0; t < cut.down; ++t) mine.tile(t, columns, packed(t), pb, n);
+      }
+    });
+    float* const sum = piece(0);
+    const std::int64_t elements = p.rows * p.columns;
+    const int adding = threads_for(elements * cut.depths, parts);
+    parallel(adding, [&](int part) {
+      const Range mine = part_of(elements, part, adding);
+      for (std::int64_t i = 1; i < cut.depths; ++i)
+        for (std::int64_t e = mine.begin; e < mine.end; ++e) sum[e] += piece(i)[e];
+      for (std::int64_t e = mine.begin; p.relu && e < mine.end; ++e) sum[e] = sum[e] < 0 ? 0 : sum[e];
+    });
+    for (std::int64_t i = 0; i < p.rows; ++i)
+      if (p.narrow_c)
+        narrow_numbers(static_cast<std::uint16_t*>(c) + i * p.c_row, sum + i * p.columns, p.columns);
+      else
+        std::copy_n(sum + i * p.columns, p.columns, static_cast<float*>(c) + i * p.c_row);
+  }
 };
 
 void MatrixProduct::run(const void* a, const void* b, void* c, const void* bias_at, void* sums_at, std::byte* workspace) const {
@@ -196,6 +241,7 @@ void MatrixProduct::run(const void* a, const void* b, void* c, const void* bias_
   if (run.cut.gathers) run.whole = run.floats(run.cut.c);
 
   const int parts = threads_for(rows * columns * std::max<std::int64_t>(1, inner), threads);
+  if (run.cut.by_pieces) return run.by_pieces(parts);
   do {  // once where there is nothing to sum
     run.deep = std::min(run.cut.depth, inner - run.k);
     run.cut.by_rows ? run.by_rows(parts) : run.by_columns(parts);
