@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "planner/plan/format.h"
 #include "planner/plan/page/page_differences.h"
 #include "planner/plan/page/page_headline.h"
 #include "planner/plan/page/page_main.h"
@@ -72,7 +74,8 @@ std::string page_of(const std::string& title, const std::string& summary, std::s
   };
   for (std::size_t p = 0; p < plans.size(); ++p) data(p == 0 ? "plan" : "other", json_value_of(*plans[p], PlanDetail::pictures).dump());
   if (!diff.empty()) data("diff", diff);
-  out += "<script>(() => {\n\"use strict\";\n";
+  out += concat("<script>(() => {\n\"use strict\";\nconst STREAMS = ",
+                Json(Json::Array(std::begin(stream_names), std::end(stream_names))).dump(), ";\n");
   for (const char* const script : {page_model, page_view, page_picture, page_headline, page_placement, page_timeline, page_memory,
                                    page_tables, page_differences, page_main})
     out += script;

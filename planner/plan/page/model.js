@@ -1,4 +1,4 @@
-// What the pictures are made of: the plan as the page's JSON has it, and what follows from it.
+// What the pictures are made of: the plan as the page's JSON has it, and what follows from it. STREAMS, their names by number, stands before.
 
 const number = (value, digits) => value.toLocaleString('en', {maximumFractionDigits: digits, minimumFractionDigits: digits});
 const scaled = (value, units, base) => {
@@ -24,7 +24,6 @@ const KIND_NAMES = {
   host: 'copies from and to the host',
 };
 const PRODUCTS = /Conv|MatMul|Gemm|Product|Attention|LSTM|GRU|RNN|Linear/;
-const STREAMS = ['compute', 'communication', 'copies', 'send forward', 'receive forward', 'send backward', 'receive backward'];
 const PERSISTENT = new Set(['parameters', 'optimizer']);
 
 function kindOf(step, program) {
