@@ -77,6 +77,7 @@ struct DeviceFlags : FlagGroup {
   Switch deterministic{*this, "deterministic", off, "the same result in every run: only kernels that give it, chosen by estimates, without timing them"};
   Flag<std::string> tuning_cache{*this, "tuning-cache", "FILE", "", "where measured kernel times are kept (default in $TANDEM_CACHE or the user's cache folder)", {.scope = FlagScope::rank, .paths = true}};
   Switch retune{*this, "retune", off, "time kernels again although their times are cached; the shorter time is kept, and a plan may change. Disturbed times are measured again without it, once the machine is quiet", {.scope = FlagScope::call}};
+  Flag<std::vector<std::string>> without_kernels{*this, "without-kernels", "NAMES", "", "kernels to leave out, those whose names begin so, separated by commas: where one of a library is found to be wrong (plan --format json names them)"};
   Flag<std::vector<std::string>> without_pass{*this, "without-pass", "NAMES", "", "passes of the planner to leave out, separated by commas: to find the one that is at fault (plan --dump-passes lists them)", {.field = "without_passes"}};
   Flag<Precision> precision{*this, "precision", "NAME", "fp32", "fp32, tf32 (GPUs), bf16 or fp16 with float32 weights, fp8 (experimental: bf16 with products in 8 bits); the model stays float32", one_of<number_formats>};
 };

@@ -140,6 +140,7 @@ ModelOptions model_options(const OptionValues& a, bool trains, int ranks) {
   if (o.plan.tuning.retune && o.plan.kernel.deterministic)
     fail(ExitCode::usage, device_flags.retune.told(), ": ", device_flags.deterministic.told(), " chooses kernels without timing them");
   o.plan.passes.without = a[device_flags.without_pass];
+  o.plan.tuning.without = a[device_flags.without_kernels];
   read_loss(a, o);
   if (trains) {
     read_distillation(a, o);

@@ -135,7 +135,7 @@ class Compilation {
       auto& tuner = tuners_[d.id.backend];
       if (!tuner)
         tuner = std::make_unique<Tuner>(find_backend(backends_, d.id.backend), chooses_by_time(o_), o_.tuning.cache, o_.tuning.retune,
-                                        [this] { ask(); });
+                                        [this] { ask(); }, machine_is_quiet, o_.tuning.without);
     }
     models_ = models_of(o_, backends_, plan_.warnings);
     unit_of_.resize(o_.devices.size());

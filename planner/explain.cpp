@@ -202,7 +202,9 @@ class Explainer {
     const auto backend = std::ranges::find_if(context_.backends, [&](const Backend* b) { return b->name() == device.backend; });
     if (backend == context_.backends.end()) return "";
     std::unique_ptr<Tuner>& tuner = tuners_[device.backend];
-    if (!tuner) tuner = std::make_unique<Tuner>(**backend, context_.tuning.autotune && !plan_.options.deterministic, context_.tuning.cache);
+    if (!tuner)
+      tuner = std::make_unique<Tuner>(**backend, context_.tuning.autotune && !plan_.options.deterministic, context_.tuning.cache, false,
+                                      std::function<void()>(), machine_is_quiet, context_.tuning.without);
     KernelRequest request{.op = launch.op, .attributes = &launch.attributes, .options = plan_.options};
     for (const BufferId b : step.inputs) request.inputs.push_back(b.present() ? p.program.buffers[b].operand : Operand{});
     for (const BufferId b : step.outputs) {

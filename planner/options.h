@@ -212,6 +212,7 @@ struct TuningOptions {
   bool autotune = false;  // time kernels on the device, unless they are to be deterministic; the cost table otherwise
   bool retune = false;    // time those kernels too that the cache has times of; the shorter ones stay
   std::string cache;      // file; empty: none is kept
+  std::vector<std::string> without;  // kernels whose names begin so are left out of plans
 };
 
 // How much memory a plan of training may take. Activations that would not fit are computed again for the backward pass.

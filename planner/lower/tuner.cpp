@@ -6,7 +6,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -72,18 +71,14 @@ double estimate(double flops, double bytes, double efficiency, const DeviceModel
 }
 
 Tuner::Tuner(const Backend& backend, bool measure, std::string cache_file, bool again, std::function<void()> before_each,
-             std::function<bool()> quiet)
+             std::function<bool()> quiet, std::vector<std::string> without)
     : backend_(backend),
       measure_(measure),
       cache_file_(std::move(cache_file)),
       again_(again),
       before_each_(std::move(before_each)),
+      without_(std::move(without)),
       ask_quiet_(std::move(quiet)) {
-  if (const char* names = std::getenv("TANDEM_WITHOUT_KERNELS")) {
-    std::istringstream all(names);
-    for (std::string name; std::getline(all, name, ',');)
-      if (!name.empty()) without_.push_back(name);
-  }
   if (!measure_ || cache_file_.empty()) return;
   read_file();
   if (same_after_kills(backend_)) return;
@@ -157,7 +152,7 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   timed.timed = measure_;
   std::vector<KernelDescription> all = backend_.describe(timed);
   std::erase_if(all, [&](const KernelDescription& d) {
-    return std::any_of(without_.begin(), without_.end(), [&](const std::string& name) { return d.kernel.starts_with(name); });
+    return std::any_of(without_.begin(), without_.end(), [&](const std::string& name) { return !name.empty() && d.kernel.starts_with(name); });
   });
   return described_.emplace(key, std::move(all)).first->second;
 }

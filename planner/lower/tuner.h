@@ -31,15 +31,15 @@ class Tuner {
   // the machine only adds. A kernel that lost the device while it was timed, or, but for the CPU's, ended its process, counts as one that
   // never ends until `again` times it once more. `before_each` is called before kernels are described or timed; it may throw.
   Tuner(const Backend& backend, bool measure, std::string cache_file, bool again = false, std::function<void()> before_each = {},
-        std::function<bool()> quiet = machine_is_quiet);
+        std::function<bool()> quiet = machine_is_quiet, std::vector<std::string> without = {});
   // Writes the file where something was measured, with all that other processes have added meanwhile; a failure there costs only
   // time in the next run.
   ~Tuner();
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
 
-  // All ways to run a request; equal requests are described once. Without kernels whose names begin as one of TANDEM_WITHOUT_KERNELS
-  // (a list by commas): a way around a library's kernel that is found to be wrong.
+  // All ways to run a request; equal requests are described once. Without kernels whose names begin as one of `without`: a way around a
+  // library's kernel that is found to be wrong.
   const std::vector<KernelDescription>& describe(const KernelRequest& request);
   // Which of them are worth a closer look: those whose estimate is within a factor of the best one's, so that no time
   // is spent on timing a reference kernel. Never empty where `all` is not.
