@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -45,7 +46,7 @@ using Options = std::map<std::string, std::string>;
 Options parse(int argc, char** argv) {
   Options options = {{"--model", ""},  {"--batch", "8"},    {"--threads", "0"}, {"--devices", "1"}, {"--device", ""},
                      {"--warmup", "5"}, {"--steps", "20"}, {"--autotune", "1"}, {"--cache", ""}, {"--layout", "auto"},
-                     {"--precision", "fp32"}, {"--parallel", ""}, {"--plan", ""}, {"--class-axis", ""}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
+                     {"--precision", "fp32"}, {"--parallel", ""}, {"--plan", ""}, {"--class-axis", ""}, {"--without-kernels", ""}, {"--beside", "0"}, {"--profile", "0"}, {"--profile-steps", "0"}, {"--floor", "0"}, {"--late", "0"}};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!options.contains(argv[i])) fail(ExitCode::usage, "unknown option '", argv[i], "'");
     options[argv[i]] = argv[i + 1];
@@ -139,6 +140,9 @@ CompileOptions compile_options(const Options& options) {
   o.optimizer.momentum = 0.9;
   o.tuning.autotune = number(options, "--autotune") != 0;
   o.tuning.cache = options.at("--cache");
+  std::istringstream without(options.at("--without-kernels"));
+  for (std::string name; std::getline(without, name, ',');) o.tuning.without.push_back(name);
+  o.weight_gradients_beside = number(options, "--beside") != 0;
   o.precision = precision_of(options.at("--precision"));
   if (!options.at("--class-axis").empty()) o.loss.class_axis = static_cast<int>(number(options, "--class-axis"));
   if (options.at("--layout") != "auto")

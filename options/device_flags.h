@@ -86,6 +86,7 @@ inline constexpr DeviceFlags device_flags;
 // Of commands that train or plan; those that evaluate have another --split, and parameters lie as training left them.
 struct PlacementFlags : FlagGroup {
   Flag<std::vector<Parallelism::Split>> split{*this, "split", "NAME=AXIS:DIMENSION", "", "splits parameters or inputs whose names match (with * and ?) over an axis of the mesh, such as fc1.weight=tensor:0; separated by commas", read_splits};
+  Switch weight_gradients_beside{*this, "weight-gradients-beside", off, "training on one GPU: compute gradients of weights on a second stream, beside the rest of the backward pass. The same numbers, for the activations of about one layer more; has not been timed on a GPU"};
   Flag<std::optional<MemoryBudget>> memory_budget{*this, "memory-budget", "SIZE", "", "limit of a training plan's memory on a device: 8GiB (for several 8GiB,4GiB), fit (the free memory), or a share of the activations such as 50%; the cheapest activations are computed again for the backward pass", read_memory_budget};
   Flag<std::vector<std::string>> recompute{*this, "recompute", "NAMES", "", "nodes or modules (with *, ? and [0-5]; separated by commas) whose results are computed again for the backward pass and not kept"};
   Flag<std::string> weights_on{*this, "weights-on", "DEVICE", "", "device on which trained weights and optimizer states live and are updated; each step sends the weights to the others and sums gradients there; without it every device has them", {.field = "weights_on"}};

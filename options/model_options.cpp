@@ -118,6 +118,7 @@ ModelOptions model_options(const OptionValues& a, bool trains, int ranks) {
     o.plan.parallel.splits = a[placement_flags.split];
     o.plan.memory.budget = a[placement_flags.memory_budget];
     o.plan.memory.recompute = a[placement_flags.recompute];
+    o.plan.weight_gradients_beside = a[placement_flags.weight_gradients_beside];
     if (const std::string home = a[placement_flags.weights_on]; !home.empty()) keep_weights_on(o.plan, home);
     if (const std::string there = a[placement_flags.merge]; !there.empty()) merge_on(o.plan, there);
     const Offloaded offload = a[placement_flags.offload];
@@ -139,8 +140,8 @@ ModelOptions model_options(const OptionValues& a, bool trains, int ranks) {
     fail(ExitCode::usage, device_flags.retune.told(), " needs ", timing_flags.autotune.told());
   if (o.plan.tuning.retune && o.plan.kernel.deterministic)
     fail(ExitCode::usage, device_flags.retune.told(), ": ", device_flags.deterministic.told(), " chooses kernels without timing them");
-  o.plan.passes.without = a[device_flags.without_pass];
   o.plan.tuning.without = a[device_flags.without_kernels];
+  o.plan.passes.without = a[device_flags.without_pass];
   read_loss(a, o);
   if (trains) {
     read_distillation(a, o);

@@ -82,6 +82,10 @@ void check_options(const GraphSource& source, const CompileOptions& o, Backends 
   check_left_out(o.passes.without);
   check_external_loss(o);
   if (o.mode != PlanMode::training) return;
+  if (o.weight_gradients_beside &&
+      (o.devices.size() > 1 || has_phases(o) || !find_backend(backends, o.devices[0].id.backend).stages_inputs()))
+    fail(ExitCode::usage, option("weight_gradients_beside"), " is for one GPU and whole batches; devices: ", o.devices.size(),
+         ", the first ", o.devices[0].id, "; micro-batches: ", o.parallel.micro_batches);
   if (const auto& d = o.loss.distillation; d && !(d->temperature > 0 && d->weight >= 0 && d->weight <= 1))
     fail(ExitCode::usage, option("teacher"), ": a temperature of ", d->temperature, " and a weight of ", d->weight,
          ", expected a temperature above 0 and a weight of 0 to 1");

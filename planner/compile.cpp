@@ -264,6 +264,7 @@ class Compilation {
   void finish(LoweredGraph& program) const {
     if (!collective_ && !has_phases(o_)) schedule_updates(program);
     share_in_place(program);
+    if (o_.weight_gradients_beside && training_) put_weight_gradients_beside(program);
   }
 
   Replica replica_of(std::size_t d, const LoweredGraph& program) const {

@@ -259,6 +259,7 @@ struct CompileOptions {
   bool synchronize_batch_norm = false;
   KernelOptions kernel;                    // deterministic, winograd; threads, tf32 and preference are the planner's to set
   std::optional<LayoutPreference> layout;  // absent: whichever is estimated faster
+  bool weight_gradients_beside = false;    // training on one GPU: on a stream of their own
   TuningOptions tuning;
   MemoryOptions memory;
   Parallelism parallel;                       // how the devices share the work

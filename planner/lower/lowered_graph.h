@@ -94,4 +94,9 @@ void arrange_phases(LoweredGraph& program);
 // Lets outputs take the memory of inputs that nothing reads later.
 void share_in_place(LoweredGraph& program);
 
+// Products and convolutions that are gradients of weights go to a stream of their own, once the order is final. Mostly updates alone read
+// them; whoever does waits for them. What else computes stays one such gradient ahead, so that activations live on for one more layer's
+// backward pass, and not until the update.
+void put_weight_gradients_beside(LoweredGraph& program);
+
 }  // namespace tandem

@@ -1,8 +1,10 @@
 // Orders updates and shares memory once kernels are chosen: what is updated early frees its gradient early, and an output may
 // take the memory of an input that nothing reads later.
 #include <algorithm>
+#include <utility>
 
 #include "planner/lower/lowered_graph.h"
+#include "planner/plan/format.h"
 
 namespace tandem {
 
@@ -75,6 +77,20 @@ void schedule_updates(LoweredGraph& p) {
   }
   p.steps = std::move(steps);
   p.in_place = std::move(in_place);
+}
+
+void put_weight_gradients_beside(LoweredGraph& p) {
+  StepId newest, due;  // the gradient that runs beside, and the one that the next step waits for
+  for (StepId s{0}; s.index < std::ssize(p.steps); ++s.index) {
+    Step& step = p.steps[s];
+    const auto* launch = step.as<LaunchStep>();
+    if (launch && launch->op.ends_with("BackwardWeights")) {
+      step.stream = weights_stream;
+      due = std::exchange(newest, s);
+    } else if (due.index >= 0) {
+      step.waits.push_back(std::exchange(due, {}));
+    }
+  }
 }
 
 void share_in_place(LoweredGraph& p) {

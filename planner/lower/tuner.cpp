@@ -152,7 +152,8 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   timed.timed = measure_;
   std::vector<KernelDescription> all = backend_.describe(timed);
   std::erase_if(all, [&](const KernelDescription& d) {
-    return std::any_of(without_.begin(), without_.end(), [&](const std::string& name) { return !name.empty() && d.kernel.starts_with(name); });
+    const auto begins_so = [&](const std::string& name) { return !name.empty() && d.kernel.starts_with(name); };
+    return std::any_of(without_.begin(), without_.end(), begins_so);
   });
   return described_.emplace(key, std::move(all)).first->second;
 }

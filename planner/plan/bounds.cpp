@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/plan/format.h"
+
 namespace tandem {
 
 std::string_view StepBounds::largest() const {
@@ -26,7 +28,7 @@ StepBounds bounds_of(const Plan& flat, const std::vector<Timeline>& lines) {
   const DeviceProgram& program = flat.program_of(longest);
   double busy = 0;
   for (const Step& s : program.steps) {
-    if (s.stream != 0 || s.as<ExchangeStep>()) continue;
+    if ((s.stream != compute_stream && s.stream != weights_stream) || s.as<ExchangeStep>()) continue;
     const double launch = s.as<LaunchStep>() ? std::min(s.seconds, program.model.launch_seconds) : 0;
     const double moves = program.model.bandwidth > 0 ? s.bytes / program.model.bandwidth : 0;
     bounds.latency += launch;

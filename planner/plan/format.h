@@ -10,9 +10,10 @@ inline constexpr std::string_view plan_format = "tandem.plan";  // the file's fi
 inline constexpr int plan_version = 6;
 inline constexpr std::string_view stream_names[] = {"compute",         "communication", "copies",           "send forward",
                                                     "receive forward", "send backward", "receive backward", "offload",
-                                                    "fetch"};
+                                                    "fetch",           "weight gradients"};
 // By which activations go to the device that keeps them, and come back.
 inline constexpr int offload_stream = 7, fetch_stream = 8;
+inline constexpr int weights_stream = 9;
 inline constexpr int plan_streams = static_cast<int>(std::size(stream_names));
 // Of all offsets and sizes in arenas, in bytes, at least (DeviceModel::alignment): a cache line, and the widest vector of any
 // processor here.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/plan/format.h"
+
 namespace tandem {
 namespace {
 
@@ -15,7 +17,8 @@ class Replay {
       lines_[d].begins.assign(steps.size(), unknown);
       lines_[d].ends = lines_[d].begins;
       for (StepId s{0}; s.index < std::ssize(steps); ++s.index) {
-        const auto stream = at(steps[s].stream);
+        // Gradients of weights share the device with what else computes: none knows how well, so that they are counted one after another.
+        const auto stream = at(steps[s].stream == weights_stream ? compute_stream : steps[s].stream);
         if (devices_[d].size() <= stream) devices_[d].resize(stream + 1);
         devices_[d][stream].steps.push_back(s);
       }

@@ -57,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"train MODELS/mlp.onnx --data random --init xavier --no-autotune --output TMP/o.onnx", 2, "", "did you mean 'glorot-uniform'?"},
                     Row{"plan MODELS/mlp.onnx --optimizer adan", 2, "", "optimizer 'adan' is unknown, did you mean 'adam'?"},
                     Row{"plan MODELS/mlp.onnx --precision bfloat16", 2, "", "did you mean 'bf16'?"},
+                    Row{"plan MODELS/mlp.onnx --weight-gradients-beside", 2, "", "--weight-gradients-beside is for one GPU and whole batches; devices: 1, the first cpu:0; micro-batches: 1"},
                     Row{"plan MODELS/mlp.onnx --without-pass fuse_layer", 2, "", "--without-pass: there is no pass 'fuse_layer', did you mean 'fuse_layers'?"},
                     Row{"train MODELS/mlp.onnx --data random --without-pass simplify,attach_loss --output TMP/o.onnx", 2, "", "--without-pass: no plan can be without 'attach_loss'"},
                     Row{"plan MODELS/mlp.onnx --devices cpu:0-1 --parallel tensor=2 --split fc3.*=tensor:0 --loss kl-divergence --no-gather", 2, "", "'loss/CountCorrect_11' gathers 1.25 KiB: its operands are not both split by rows, and --gather is off"},

@@ -2,9 +2,12 @@
 // losses must be those of the CPU backend's plan, whatever lies in the memory that a step may not read before it writes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/cpu/backend.h"
+#include "planner/plan/format.h"
 #include "tests/cuda/host_backend.h"
 #include "tests/cuda/small_network.h"
 
@@ -25,6 +28,8 @@ const Case cases[] = {
     {"as_the_module_describes_it", {"sgd", 1}, false, true},
     {"as_the_module_describes_it_on_two", {"rmsprop", 2}, true, true},
     {"captured_on_two_with_sums", {"sgd", 2}, true, false, true},
+    {"weight_gradients_beside", {"adam", 1, "", {}, true}, false, false},
+    {"weight_gradients_beside_captured", {"sgd", 1, "", {}, true}, true, false},
     {"lstm", {"sgd", 1, "LSTM"}, true, false},
     {"lstm_on_two", {"sgd", 2, "LSTM"}, false, false},
     {"lstm_as_the_module_describes_it", {"sgd", 1, "LSTM"}, true, true},
@@ -85,6 +90,67 @@ TEST_P(PlansOnHost, TrainAsTheCpuDoes) {
   EXPECT_EQ(backend.devices.summed_steps, c.captures_sums ? c.training.devices * std::ssize(got) : 0);
 }
 INSTANTIATE_TEST_SUITE_P(Networks, PlansOnHost, testing::ValuesIn(cases), [](const auto& info) { return info.param.name; });
+
+// They run on a stream of their own, behind what they read, and nothing waits for one before the next is under way but updates.
+TEST(PlansOnHost, GradientsOfWeightsRunBesideTheBackwardPass) {
+  std::vector<std::vector<float>> losses;
+  for (const bool beside : {false, true}) {
+    HostCudaBackend backend(false);
+    losses.push_back(train_small_network(backend, {"adam", 1, "", {}, beside}, [&](const Session& session) {
+      const auto& steps = session.plan().program_of(0).steps;
+      std::vector<StepId> gradients;
+      for (StepId s{0}; s.index < std::ssize(steps); ++s.index) {
+        const auto* launch = steps[s].as<LaunchStep>();
+        const bool is_gradient = launch && launch->op.ends_with("BackwardWeights");
+        EXPECT_EQ(steps[s].stream == weights_stream, beside && is_gradient) << s.index;
+        if (is_gradient) gradients.push_back(s);
+        const auto& waits = steps[s].waits;
+        if (!beside || gradients.empty() || std::ranges::find(waits, gradients.back()) == waits.end()) continue;
+        EXPECT_TRUE(launch && launch->op.ends_with("Update")) << "step " << s.index << " waits for the newest";
+      }
+      EXPECT_GT(gradients.size(), 4U);
+    }));
+  }
+  EXPECT_EQ(losses[0], losses[1]) << "to the bit";
+}
+
+// Every wait between the two streams is needed: a plan in which one is left out is refused, as a race over memory.
+TEST(PlansOnHost, AMissingWaitBesideTheBackwardPassIsRefused) {
+  HostCudaBackend backend(false);
+  bool seen = false;
+  train_small_network(backend, {"adam", 1, "", {}, true}, [&](const Session& session) {
+    if (std::exchange(seen, true)) return;
+    const Plan& sound = session.plan();
+    const auto& steps = sound.program_of(0).steps;
+    const auto breach = [](const Plan& plan) -> std::string {
+      try {
+        verify(plan);
+      } catch (const Error& e) {
+        return e.what();
+      }
+      return "none";
+    };
+    EXPECT_EQ(breach(sound), "none");
+    Plan no_memory_waits = sound;  // of steps that read no gradient, but may take the memory of what one reads
+    int left_out = 0;
+    for (StepId s{0}; s.index < std::ssize(steps); ++s.index) {
+      const auto* launch = steps[s].as<LaunchStep>();
+      const bool is_gradient = steps[s].stream == weights_stream, updates = launch && launch->op.ends_with("Update");
+      if (steps[s].waits.empty()) continue;
+      if (!is_gradient && !updates) {
+        no_memory_waits.program_of(0).steps[s].waits.clear();
+        continue;
+      }
+      Plan racing = sound;
+      racing.program_of(0).steps[s].waits.clear();
+      const std::string what = breach(racing);
+      EXPECT_NE(what.find("without waiting for"), std::string::npos) << "step " << s.index << ": " << what;
+      ++left_out;
+    }
+    EXPECT_GT(left_out, 5);
+    EXPECT_NE(breach(no_memory_waits).find("which uses that memory"), std::string::npos);
+  });
+}
 
 // The same on a GPU, where there is one: by itself, as logical devices, and captured (its devices capture).
 class PlansOnGpu : public testing::TestWithParam<SmallTraining> {};

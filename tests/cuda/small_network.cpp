@@ -122,6 +122,7 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
   o.synchronize_batch_norm = devices > 1;
   const Backend* const backends[] = {&backend};
   o.parallel = training.parallel;
+  o.weight_gradients_beside = training.weight_gradients_beside && backend.stages_inputs();
   const auto network = [&](std::int64_t n) {
     if (training.cell == "layers") return dense_network(n);
     return training.cell.empty() ? small_network(n) : recurrent_network(n, training.cell);

@@ -15,6 +15,7 @@ struct SmallTraining {
   int devices = 1;        // the first has twice the others' share; on backends other than the CPU they share device 0
   std::string cell = {};  // of recurrent layers: LSTM, GRU, "linear GRU" or RNN; "layers": dense layers; none: the network for images
   Parallelism parallel = {};
+  bool weight_gradients_beside = false;
 };
 // The loss of each step. `before_step` sees the session before every one.
 std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training,

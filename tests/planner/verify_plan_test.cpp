@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"concat_of_other_type", [](Plan& p) { p.program_of(0).steps[6].inputs[0] = {6}; },
             "buffer 6 'loss' is float32[]:a, but 'y' has float32[3,3] here"},
         Row{"launch_without_kernel", [](Plan& p) { p.program_of(0).steps[3].as<LaunchStep>()->kernel = ""; }, "step 3 (Scale) names no operator or no kernel"},
-        Row{"stream", [](Plan& p) { p.program_of(0).steps[3].stream = 9; }, "step 3 (Scale) runs on stream 9, expected 0 to 8"},
+        Row{"stream", [](Plan& p) { p.program_of(0).steps[3].stream = 10; }, "step 3 (Scale) runs on stream 10, expected 0 to 9"},
         Row{"waits_for_itself", [](Plan& p) { p.program_of(0).steps[5].waits = {{5}}; },
             "step 5 (all_reduce) waits for step 5, which is not issued before it"},
         Row{"waits_in_a_circle", [](Plan& p) { p.program_of(0).steps[4].waits = {{5}}; },
