@@ -4,7 +4,7 @@
     build/venv-torch/bin/python bench/export_models.py [--zeros] build/bench-models [NAME ...]
 
 Needs PyTorch with the onnx package. The batch is the symbolic dimension N; weights have PyTorch's names and first values,
-with --zeros but for those of more than one axis, which are 0.
+with --zeros matrices are 0, and all numbers of a vector are its first: what packs to nothing.
 """
 import argparse
 import pathlib
@@ -18,13 +18,15 @@ OPSET = 17
 NAMES = ("bert_mini", "vit_tiny", "gpt_mini", "lstm", "gru")
 
 
-def clear_matrices(path):
+def clear_weights(path):
     import onnx
 
     model = onnx.load(path)
     for tensor in model.graph.initializer:
-        if len(tensor.dims) > 1 and tensor.data_type == onnx.TensorProto.FLOAT:
-            tensor.raw_data = bytes(len(tensor.raw_data))
+        if tensor.data_type != onnx.TensorProto.FLOAT or not tensor.dims:
+            continue
+        size = len(tensor.raw_data)
+        tensor.raw_data = bytes(size) if len(tensor.dims) > 1 else tensor.raw_data[:4] * (size // 4)
     onnx.save(model, path)
 
 
@@ -49,7 +51,7 @@ def main():
         torch.onnx.export(model, (network.inputs(2),), path, input_names=["input"], output_names=["logits"],
                           opset_version=OPSET, dynamo=False, dynamic_axes=axes)
         if arguments.zeros:
-            clear_matrices(path)
+            clear_weights(path)
         print(f"{name}: {path.stat().st_size / 2**20:.1f} MiB")
 
 
