@@ -33,6 +33,19 @@ void expect_narrow_or(const InferContext& c, int input, DType dtype) {
   if (dtype != DType::float32 || size_of(c.input(input).dtype) != 2) expect_dtype(c, input, dtype);
 }
 
+DType type_of(const InferContext& c, std::string_view name, DType otherwise) {
+  return static_cast<DType>(c.attributes().integer(name, static_cast<std::int64_t>(otherwise)));
+}
+
+// What dropout draws by, of samples that are whole rows.
+void expect_random(const InferContext& c, int input, int axis, const Shape& x) {
+  if (!c.has_input(input)) return;
+  expect_shape(c, input, Shape{4});
+  expect_dtype(c, input, DType::int64);
+  const std::int64_t n = row_of(x, axis).elements(), sample = c.attributes().integer("sample", n);
+  if (sample < n || (n > 0 && sample % n != 0)) c.fail("sample is ", sample, ", expected a multiple of a row's ", n, " elements");
+}
+
 void infer_forward(InferContext& c) {
   const int axis = first_axis(c);
   const TensorType x = c.input(0);
@@ -43,11 +56,9 @@ void infer_forward(InferContext& c) {
     expect_narrow_or(c, 3, x.dtype);
     c.set_output(3, x);
   }
-  const auto type_of = [&](std::string_view name) {
-    return static_cast<DType>(c.attributes().integer(name, static_cast<std::int64_t>(x.dtype)));
-  };
-  c.set_output(0, type_of("to"), x.shape);
-  if (c.has_output(4)) c.set_output(4, type_of("copy"), x.shape);
+  expect_random(c, 4, axis, x.shape);
+  c.set_output(0, type_of(c, "to", x.dtype), x.shape);
+  if (c.has_output(4)) c.set_output(4, type_of(c, "copy", x.dtype), x.shape);
   for (int i = 1; i < 3; ++i) c.set_output(i, statistics_type(x.dtype), statistics_of(x.shape, axis));
 }
 
@@ -60,6 +71,8 @@ void infer_backward(InferContext& c) {
     expect_shape(c, 5, x.shape);
     expect_dtype(c, 5, x.dtype);
   }
+  expect_random(c, 7, axis, x.shape);
+  if (c.has_output(3)) c.set_output(3, type_of(c, "copy", x.dtype), x.shape);
   if (c.has_input(6)) {
     expect_shape(c, 6, x.shape);
     expect_dtype(c, 0, DType::float32);
@@ -92,13 +105,14 @@ void place_split_rows(PlaceContext& c, std::initializer_list<int> like_x) {
 
 // y = (s − mean) / √(variance + ε) · scale + bias by rows of s = x + addend, and s, where there is one. With `rms` = 1 the mean
 // is 0. Beside float32 x the addend may be of 16 bits, y is of type "to", and dy may be of 16 bits, or the sum of float32 and an operand of
-// 16. The fifth output is y once more, of type "copy", behind an addend.
+// 16. The fifth output is y once more, of type "copy", behind an addend. With the operand `random` the addend is dropped before it is
+// added, as DropoutTraining of "ratio" and "layer" does it, with samples of so many elements as "sample" says.
 // dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum with g = dy·scale, r the inverse deviation, x̂ = (s − mean)·r
 Operator row_normalization() {
   return {.name = "RowNormalization",
           .domain = "tandem",
           .since = {1},
-          .inputs = {1, 4},
+          .inputs = {1, 5},
           .outputs = {3, 5},
           .infer = infer_forward,
           .place =
@@ -108,6 +122,7 @@ Operator row_normalization() {
               },
           .differentiate =
               [](GradientContext& g) {
+                if (g.has_x(4)) fail("RowNormalization '", g.node().name, "' drops its addend: it is to be differentiated before it does");
                 if (g.has_dy(1) || g.has_dy(2)) fail("RowNormalization '", g.node().name, "': the loss reads its statistics");
                 const bool sums = g.has_x(3);
                 if (!g.has_dy(0)) {
@@ -128,21 +143,25 @@ Operator row_normalization() {
               },
           .flops = flops_an_element<8>,
           .precision = PrecisionRole::follows,
-          .operands = {{"x"}, {"scale", OperandRole::scale, true}, {"bias", OperandRole::bias, true}, {"addend"}}};
+          .operands = {{"x"},
+                       {"scale", OperandRole::scale, true},
+                       {"bias", OperandRole::bias, true},
+                       {"addend"},
+                       {"random", OperandRole::index}}};
 }
 
+// The fourth output is dx once more, of type "copy"; with `random` it is dropped, as the forward pass's addend was.
 Operator row_normalization_backward() {
   return {.name = "RowNormalizationBackward",
           .domain = "tandem",
           .since = {1},
-          .inputs = {2, 7},  // the statistics are always there; between them and x a scale may be missing
-          .outputs = {1, 3},
+          .inputs = {2, 8},  // the statistics are always there; between them and x a scale may be missing
+          .outputs = {1, 4},
           .infer = infer_backward,
           .place =
               [](PlaceContext& c) {
                 place_split_rows(c, {1, 3, 4, 5, 6});
-                c.set(0, c.place());
-                for (int i = 1; i < c.outputs(); ++i) c.sum(i);
+                for (int i = 0; i < c.outputs(); ++i) i % 3 == 0 ? c.set(i, c.place()) : c.sum(i);
               },
           .flops = flops_an_element<8>};
 }

@@ -15,13 +15,13 @@ bool always(const KernelRequest&) { return true; }
 bool is_row_normalization(const KernelRequest& request) {
   const bool adds = request.inputs.size() > 3 && request.inputs[3].present();
   const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = adds ? request.inputs[3].dtype : y;
-  if (request.outputs.size() > 4) return false;  // y in two types
+  if (request.outputs.size() > 4 || request.inputs.size() > 4) return false;  // y in two types, an addend that is dropped
   if (addend == x && y == x) return x != DType::float16;
   return x == DType::float32 && addend == DType::bfloat16 && (y == x || y == addend);
 }
 bool is_row_gradient(const KernelRequest& request) {
   return request.inputs[1].dtype == DType::float32 && request.inputs[0].dtype == DType::bfloat16 &&
-         request.outputs[0].dtype == DType::float32;
+         request.outputs[0].dtype == DType::float32 && request.outputs.size() < 4;
 }
 
 // With a Clip, or a sum and a Relu, in a normalization whose channels lie side by side; not from sums of its own.

@@ -17,7 +17,8 @@ struct Row {
   std::string_view op;
   std::initializer_list<std::size_t> inputs;  // that may be of 16 bits where the others are float32
   int output;                                 // that may, as attribute "to" says; -1: none
-  int copy = -1;                              // that is the same in 16 bits, as attribute "copy" says; -1: there is none
+  int copy = -1;                              // that is output 0 in 16 bits, as attribute "copy" says; -1: there is none
+  int least = copy;                           // outputs of a node that may have one
 };
 const Row rows[] = {
     {"SoftmaxCrossEntropyTraining", {0}, 1},
@@ -25,7 +26,7 @@ const Row rows[] = {
     {"Softmax", {0}, 0},
     {"LogSoftmax", {0}, 0},
     {"RowNormalization", {3}, 0, 4},
-    {"RowNormalizationBackward", {0}, -1},
+    {"RowNormalizationBackward", {0}, -1, 3, 2},
 };
 
 class Folding {
@@ -119,7 +120,8 @@ class Folding {
   bool fold_copy(const Row& row, const Node& node, Node narrow) {
     const ValueId y = node.outputs[0];
     const auto copy = static_cast<std::size_t>(row.copy);
-    if (row.copy < 0 || node.outputs.size() != copy || only_read_as(y) != DType::undefined) return false;
+    if (row.copy < 0 || std::ssize(node.outputs) < row.least || node.outputs.size() > copy) return false;
+    if (row.output >= 0 && only_read_as(y) != DType::undefined) return false;
     const DType to = cast_of(y);
     if (to == DType::undefined) return false;
     narrow.attributes.set("copy", static_cast<std::int64_t>(to));

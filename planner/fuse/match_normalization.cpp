@@ -29,6 +29,12 @@ class Matcher {
  public:
   explicit Matcher(const Graph& graph) : p_(graph), graph_(graph) {}
 
+  // A sum's operands, the residual first: others read it, too.
+  std::pair<ValueId, ValueId> operands_of(const Node& sum) const {
+    const ValueId a = sum.inputs[0], b = sum.inputs[1];
+    return p_.read_once(a) && !p_.read_once(b) ? std::pair(b, a) : std::pair(a, b);
+  }
+
   // What the node's first output is, where it is a normalization; scale and bias where it is such a one's end.
   std::optional<Normal> match(const Node& node) const {
     if (!node.op->domain.empty() || !is_float(graph_[node.outputs[0]].type.dtype)) return std::nullopt;
@@ -312,7 +318,8 @@ Graph match_normalization(const Graph& graph, const Fuses& fuses) {
     if (!needed[i]) continue;
     if (end_of[i].present()) {
       const Node& end = graph[end_of[i]];
-      const std::vector<ValueId> y = writer.add(found[end_of[i]]->normal, end, node.inputs[0], node.inputs[1]);
+      const auto [x, addend] = matcher.operands_of(node);
+      const std::vector<ValueId> y = writer.add(found[end_of[i]]->normal, end, x, addend);
       give(end, y[0]);
       give(node, y[3]);
     } else if (!found[i]) {

@@ -20,6 +20,7 @@ struct Row {
 };
 Operand heads(DType dtype, std::int64_t width) { return {dtype, {2, 4, 16, width}, {}}; }
 Operand image(DType dtype, std::int64_t channels) { return {dtype, {2, channels, 4, 4}, {}}; }
+const Operand random{DType::int64, {4}, {}};
 const Operand absent, sums{wide, {16}, {}}, factor{half, {8}, {}}, filter{half, {16, 8, 3, 3}, {}}, x = image(half, 8), y = image(half, 16);
 const Row rows[] = {
     {"sums", "Conv", {}, {x, filter}, {y, sums, sums}, true},
@@ -48,6 +49,14 @@ const Row rows[] = {
     {"normalizes_a_wide_sum_into_16_bits", "RowNormalization", {}, {image(wide, 3), sums, sums, image(wide, 3)}, {image(half, 3), sums, sums, image(wide, 3)}, false, 80},
     {"gradients_of_rows_in_16_bits", "RowNormalizationBackward", {}, {image(half, 3), image(wide, 3), sums, sums, sums}, {image(wide, 3), sums, sums}, true, 80},
     {"gradients_of_rows_and_more_in_16_bits", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, image(half, 3)}, {image(wide, 3), sums, sums}, true, 80},
+    {"gradients_of_rows_in_both_types", "RowNormalizationBackward", {}, {image(half, 3), image(wide, 3), sums, sums, sums}, {image(wide, 3), sums, sums, image(half, 3)}, true, 80},
+    {"gradients_of_rows_and_more_in_both_types", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, image(half, 3)}, {image(wide, 3), sums, sums, image(half, 3)}, true, 80},
+    {"gradients_of_wide_rows_in_both_types", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums}, {image(wide, 3), sums, sums, image(half, 3)}, false, 80},
+    {"gradients_of_wide_rows_twice", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums}, {image(wide, 3), sums, sums, image(wide, 3)}, false, 80},
+    {"gradients_of_wide_rows_that_are_dropped", "RowNormalizationBackward", {{"axis", std::int64_t{3}}}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, absent, random}, {image(wide, 3), sums, sums, image(wide, 3)}, true, 80},
+    {"rows_behind_what_is_dropped", "RowNormalization", {{"axis", std::int64_t{3}}}, {image(wide, 3), sums, sums, image(half, 3), random}, {image(wide, 3), sums, sums, image(wide, 3)}, true, 80},
+    {"odd_rows_behind_what_is_dropped", "RowNormalization", {{"axis", std::int64_t{1}}}, {{wide, {6, 10}, {}}, sums, sums, {wide, {6, 10}, {}}, random}, {{wide, {6, 10}, {}}, sums, sums, {wide, {6, 10}, {}}}, false, 80},
+    {"narrow_rows_behind_what_is_dropped", "RowNormalization", {{"axis", std::int64_t{3}}}, {image(half, 3), sums, sums, image(half, 3), random}, {image(half, 3), sums, sums, image(half, 3)}, false, 80},
     {"gradients_of_rows_and_more_in_float32", "RowNormalizationBackward", {}, {image(wide, 3), image(wide, 3), sums, sums, sums, absent, image(wide, 3)}, {image(wide, 3), sums, sums}, false, 80},
     {"activates_a_product", "InnerProduct", {{"activation", std::string("GeluErf")}}, {{half, {4, 8}, {}}, {half, {16, 8}, {}}}, {{half, {4, 16}, {}}, {half, {4, 16}, {}}}, true, 80},
     {"activates_a_product_of_float32", "InnerProduct", {{"activation", std::string("GeluErf")}}, {{wide, {4, 8}, {}}, {wide, {16, 8}, {}}}, {{wide, {4, 16}, {}}}, false},

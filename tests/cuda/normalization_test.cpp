@@ -180,6 +180,63 @@ TEST_P(Normalizations, OfRowsBesideFloat32) {
   }
 }
 
+// An addend that is dropped on the way, and dx once more, dropped or not: the bits of kernels of their own.
+TEST_P(Normalizations, OfRowsThatDrop) {
+  if (row() == DType::float64) GTEST_SKIP() << "no kernel drops rows of float64";
+  const DType wide = DType::float32, real = row();
+  const auto ran = [&](const Job& job, const std::vector<Held>& inputs) -> std::vector<Held> {
+    for (Ran& one : own(job, inputs))
+      if (one.kernel.starts_with("native.")) return std::move(one.outputs);
+    ADD_FAILURE() << "no kernel of our own for " << job.op;
+    return {};
+  };
+  const Held state = hold(Tensor::of<std::int64_t>({4}, {0x123456789abcdef, 9, 5, 0}), DType::int64);
+  const Attributes drops{{"ratio", 0.375F}, {"layer", std::int64_t{77}}};
+  for (const RowSize& size : {RowSize{{3, 5, 64}, 2}, RowSize{{6, 2, 12}, 2}, RowSize{{14, 712}, 1}, RowSize{{3, 1016}, 1},
+                              RowSize{{2, 2, 1096}, 2}, RowSize{{2, 3072}, 1}, RowSize{{2, 8264}, 1}}) {
+    Shape of_row(Ints(size.x.begin() + size.axis, size.x.end())), statistics = size.x;
+    for (auto i = static_cast<int>(size.axis); i < statistics.rank(); ++i) statistics[i] = 1;
+    const std::int64_t sample = size.x.elements() / size.x[0];
+    Attributes rows{{"axis", size.axis}, {"epsilon", 0.015625F}}, dropout = drops;
+    dropout.set("axis", std::int64_t{0});
+    const Operand like_x{wide, size.x, {}}, statistic{wide, statistics, {}}, like_row{wide, of_row, {}}, narrow{real, size.x, {}};
+    const Held x = hold(numbers(size.x), wide), addend = hold(numbers(size.x), real), dy = hold(numbers(size.x), real),
+               scale = hold(random_tensor(random, of_row, 0.5, 2), wide), bias = hold(numbers(of_row), wide);
+    const auto dropped = [&](const Held& v) { return ran({"DropoutTraining", dropout, {narrow}}, {v, state})[0]; };
+    const auto expect_equal = [&](const std::vector<Held>& got, const std::vector<Held>& wanted, const char* what) {
+      ASSERT_EQ(got.size(), wanted.size());
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].bytes, wanted[i].bytes) << to_string(size.x) << ' ' << what << ' ' << i;
+    };
+    Attributes joined = rows;
+    for (const auto& [name, value] : drops) joined.set(name, value);
+    joined.set("sample", sample);
+    const std::vector<Operand> outputs{like_x, statistic, statistic, like_x};
+    const std::vector<Held> apart = ran({"RowNormalization", rows, outputs}, {x, scale, bias, dropped(addend)});
+    expect_equal(ran({"RowNormalization", joined, outputs}, {x, scale, bias, addend, state}), apart, "forward");
+
+    std::vector<Held> flows{dy, x, scale, apart[1], apart[2]};
+    const std::vector<Held> gradient = ran({"RowNormalizationBackward", rows, {like_x, like_row, like_row}}, flows);
+    const Held copy = real == wide ? gradient[0] : ran({"Cast", {{"to", static_cast<std::int64_t>(real)}}, {narrow}}, {gradient[0]})[0];
+    const std::vector<Operand> with_copy{like_x, like_row, like_row, narrow};
+    const auto with = [&](const Held& v) { return std::vector{gradient[0], gradient[1], gradient[2], v}; };
+    if (real != wide) {
+      rows.set("copy", static_cast<std::int64_t>(real));
+      expect_equal(ran({"RowNormalizationBackward", rows, with_copy}, flows), with(copy), "gradient in both types");
+    }
+    joined.set("copy", static_cast<std::int64_t>(real));
+    flows.insert(flows.end(), {Held{}, Held{}, state});
+    expect_equal(ran({"RowNormalizationBackward", joined, with_copy}, flows), with(dropped(copy)), "dropped gradient");
+    if (real == wide) continue;
+    flows[6] = flows[0];  // what is added to dy of float32
+    flows[0] = hold(numbers(size.x), wide);
+    std::vector<Held> plain(flows.begin(), flows.begin() + 7);
+    const std::vector<Held> of_two = ran({"RowNormalizationBackward", rows, {like_x, like_row, like_row}}, plain);
+    const Held two = ran({"Cast", {{"to", static_cast<std::int64_t>(real)}}, {narrow}}, {of_two[0]})[0];
+    expect_equal(ran({"RowNormalizationBackward", joined, with_copy}, flows), {of_two[0], of_two[1], of_two[2], dropped(two)},
+                 "dropped gradient of two");
+  }
+}
+
 // So few blocks that each takes rows in several turns; what its warps hold of a column's sum is added up in the same order in every run.
 TEST(RowGradients, OfRowsThatFewBlocksTakeInTurns) {
   const DescribeFunction of_one_multiprocessor = [](KernelRequest request) {

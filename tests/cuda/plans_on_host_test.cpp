@@ -30,6 +30,8 @@ const Case cases[] = {
     {"captured_on_two_with_sums", {"sgd", 2}, true, false, true},
     {"weight_gradients_beside", {"adam", 1, "", {}, true}, false, false},
     {"weight_gradients_beside_captured", {"sgd", 1, "", {}, true}, true, false},
+    {"dropouts", {"adam", 1, "residual"}, true, false},
+    {"dropouts_on_three", {"sgd", 3, "residual"}, false, false},
     {"lstm", {"sgd", 1, "LSTM"}, true, false},
     {"lstm_on_two", {"sgd", 2, "LSTM"}, false, false},
     {"lstm_as_the_module_describes_it", {"sgd", 1, "LSTM"}, true, true},
@@ -77,7 +79,7 @@ TEST_P(PlansOnHost, TrainAsTheCpuDoes) {
   backend.devices.captures_sums = c.captures_sums;
   const std::vector<float> wanted = train_small_network(cpu_backend(), c.training);
   const std::vector<float> got = train_small_network(backend, c.training, [&](const Session& session) {
-    if (c.training.cell != "layers") expect_kernels(session, c.training);
+    if (c.training.cell != "layers" && c.training.cell != "residual") expect_kernels(session, c.training);
     poison(backend, session);
   });
   ASSERT_EQ(got.size(), wanted.size());
@@ -90,6 +92,30 @@ TEST_P(PlansOnHost, TrainAsTheCpuDoes) {
   EXPECT_EQ(backend.devices.summed_steps, c.captures_sums ? c.training.devices * std::ssize(got) : 0);
 }
 INSTANTIATE_TEST_SUITE_P(Networks, PlansOnHost, testing::ValuesIn(cases), [](const auto& info) { return info.param.name; });
+
+// Both of the network's, forward and backward: rows' kernels drop as they read and write what kernels of their own would, to the bit.
+TEST(PlansOnHost, DropoutsJoinTheRowsThatAreNormalized) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    std::vector<std::vector<float>> losses;
+    for (const bool joined : {false, true}) {
+      HostCudaBackend backend(false);
+      SmallTraining training{"sgd", 1, "residual"};
+      training.precision = precision;
+      if (!joined) training.without_passes = {"fuse_dropouts"};
+      losses.push_back(train_small_network(backend, training, [&](const Session& session) {
+        int apart = 0, within = 0;
+        for (const Step& step : session.plan().program_of(0).steps)
+          if (const auto* launch = step.as<LaunchStep>()) {
+            apart += launch->op == "DropoutTraining";
+            within += launch->op.starts_with("RowNormalization") && launch->attributes.has("ratio");
+          }
+        EXPECT_EQ(apart, joined ? 0 : 4) << to_string(precision);
+        EXPECT_EQ(within, joined ? 4 : 0) << to_string(precision);
+      }));
+    }
+    EXPECT_EQ(losses[0], losses[1]) << to_string(precision);
+  }
+}
 
 // They run on a stream of their own, behind what they read, and nothing waits for one before the next is under way but updates.
 TEST(PlansOnHost, GradientsOfWeightsRunBesideTheBackwardPass) {

@@ -72,6 +72,28 @@ Graph dense_network(std::int64_t n) {
   return s.g;
 }
 
+// Two layers of a transformer without attention: dropout of what is added, the norm behind the sum and before the layer.
+Graph residual_network(std::int64_t n) {
+  SmallGraph s;
+  s.g.name = "residual";
+  constexpr std::int64_t T = 8, width = 24;
+  ValueId x = s.node("Reshape", {s.g.add_input("x", {DType::float32, {n, 3, 8, 8}})}, {{"shape", Ints{n, T, width}}});
+  const auto norm = [&](ValueId v, const std::string& name) {
+    return s.node("LayerNormalization", {v, s.weight(name + "_scale", {width}, 1), s.weight(name + "_bias", {width}, 0.1F)},
+                  {{"axis", std::int64_t{-1}}, {"epsilon", 1e-3F}});
+  };
+  const auto layer = [&](ValueId v, const std::string& name) {
+    const ValueId y = s.node("MatMul", {v, s.weight(name, {width, width}, 0.3F)});
+    return s.node("Dropout", {s.node("Add", {y, s.weight(name + "_b", {width}, 0.1F)}),
+                              s.g.add_constant(name + "_ratio", Tensor::scalar(0.25F))});
+  };
+  x = norm(s.node("Add", {x, layer(x, "first")}), "behind");
+  x = s.node("Add", {layer(norm(x, "before"), "second"), x});
+  x = s.node("ReduceMean", {norm(x, "last")}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
+  s.g.outputs = {s.node("Gemm", {x, s.weight("w", {classes, width}, 1), s.weight("b", {classes}, 0.1F)}, {{"transB", std::int64_t{1}}})};
+  return s.g;
+}
+
 // Convolution, a residual block, batch normalization, a shortcut, pooling, dropout, a dense layer.
 Graph small_network(std::int64_t n) {
   SmallGraph s;
@@ -123,8 +145,11 @@ std::vector<float> train_small_network(const Backend& backend, const SmallTraini
   const Backend* const backends[] = {&backend};
   o.parallel = training.parallel;
   o.weight_gradients_beside = training.weight_gradients_beside && backend.stages_inputs();
+  o.precision = training.precision;
+  o.passes.without = training.without_passes;
   const auto network = [&](std::int64_t n) {
     if (training.cell == "layers") return dense_network(n);
+    if (training.cell == "residual") return residual_network(n);
     return training.cell.empty() ? small_network(n) : recurrent_network(n, training.cell);
   };
   Session session(compile(network, o, backends), backends);

@@ -13,9 +13,13 @@ namespace tandem::cuda {
 struct SmallTraining {
   std::string optimizer = "sgd";
   int devices = 1;        // the first has twice the others' share; on backends other than the CPU they share device 0
-  std::string cell = {};  // of recurrent layers: LSTM, GRU, "linear GRU" or RNN; "layers": dense layers; none: the network for images
+  // Of recurrent layers: LSTM, GRU, "linear GRU" or RNN. "layers": dense layers; "residual": dropout, sums and norms; none: the network for
+  // images.
+  std::string cell = {};
   Parallelism parallel = {};
   bool weight_gradients_beside = false;
+  Precision precision = Precision::fp32;
+  std::vector<std::string> without_passes = {};
 };
 // The loss of each step. `before_step` sees the session before every one.
 std::vector<float> train_small_network(const Backend& backend, const SmallTraining& training,

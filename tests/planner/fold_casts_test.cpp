@@ -28,6 +28,12 @@ struct Network {
     if (sum) *sum = both;
     return node("RowNormalizationBackward", {both, x, {}, r, r}, {{"axis", std::int64_t{1}}}).outputs[0];
   }
+  // Of rows that a scale of their own multiplies.
+  ValueId gradient() {
+    const ValueId dy = graph.add_input("dy", {DType::float32, {4, 9}}), x = graph.add_input("x", {DType::float32, {4, 9}}),
+                  r = graph.add_input("r", {DType::float32, {4, 1}}), s = graph.add_input("s", {DType::float32, {9}});
+    return node("RowNormalizationBackward", {dy, x, s, r, r}, {{"axis", std::int64_t{1}}}, 2).outputs[0];
+  }
   // Rows behind a sum, normalized; what is read of them in 16 bits, reshaped before or not.
   ValueId normalized() {
     const ValueId x = graph.add_input("x", {DType::float32, {4, 9}});
@@ -114,6 +120,17 @@ const Row rows[] = {
        return std::vector<ValueId>{y, n.cast(y, DType::bfloat16)};
      },
      {"RowNormalization(x, -, -, scores)", "Cast(RowNormalization(x, -, -, scores))"}},
+    {"a_gradient_that_is_read_in_both_types", all,
+     [](Network& n) {
+       const ValueId dx = n.gradient();
+       return std::vector<ValueId>{dx, n.cast(dx, DType::bfloat16)};
+     },
+     {"RowNormalizationBackward(dy, x, s, r, r)", "RowNormalizationBackward:3(dy, x, s, r, r)"}},
+    {"a_gradient_that_is_read_in_16_bits_alone", all, [](Network& n) { return std::vector<ValueId>{n.cast(n.gradient(), DType::bfloat16)}; }, {"RowNormalizationBackward:3(dy, x, s, r, r)"}},
+    {"a_gradient_without_a_scale", all, [](Network& n) { return std::vector<ValueId>{n.cast(n.rows(), DType::bfloat16)}; }, {"Cast(RowNormalizationBackward(dy, x, -, r, r, -, scores))"}},
+    {"a_gradient_of_which_no_copy_is_offered", [](const KernelRequest& r) { return r.outputs.size() < 4; },
+     [](Network& n) { return std::vector<ValueId>{n.cast(n.gradient(), DType::bfloat16)}; },
+     {"Cast(RowNormalizationBackward(dy, x, s, r, r))"}},
     {"a_count", all, [](Network& n) { return n.node("CountCorrect", {n.cast(n.scores, DType::float32), n.labels}).outputs; }, {"CountCorrect(scores, labels)"}},
 };
 

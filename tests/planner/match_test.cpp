@@ -108,6 +108,12 @@ const Row normalizations[] = {
      "RowNormalization(x, s)"},
     {"residual", [](Network& n) { return n.node("LayerNormalization", {n.op("Add", n.op("Relu", n.x), n.op("Neg", n.z)), n.parameter("s"), n.parameter("b")}); },
      "RowNormalization(Relu(x), s, b, Neg(z))"},
+    {"residual_that_stands_second",
+     [](Network& n) {
+       const ValueId x = n.op("Relu", n.x);
+       return n.op("Add", n.node("LayerNormalization", {n.op("Add", n.op("Neg", n.z), x), n.parameter("s")}), x);
+     },
+     "Add(RowNormalization(Relu(x), s, -, Neg(z)), Relu(x))"},
     {"residual_read_on",
      [](Network& n) {
        const ValueId sum = n.op("Add", n.op("Relu", n.x), n.op("Neg", n.z));

@@ -51,6 +51,22 @@ struct DropoutDraws {
     p.run();
     return p;
   }
+  // Drops of values that a kernel holds and that are stored as T. They lie side by side from element `at` on, a multiple of four.
+  template <class T, int width>
+  TANDEM_DEVICE void drop(Compute<T> (&v)[width], std::int64_t at) const {
+    static_assert(width % 4 == 0);
+    const std::uint64_t group = number(at) / 4;
+    for (int four = 0; four < width / 4; ++four) {
+      const Philox p = words(group + static_cast<std::uint64_t>(four));
+      for (int j = 0; j < 4; ++j) v[4 * four + j] = load(rule.apply(store<T>(v[4 * four + j]), p.counter[j]));
+    }
+  }
+};
+
+// In place of a rule and its draws where a kernel drops nothing.
+struct NoDropout {
+  template <class T, int width>
+  TANDEM_DEVICE void drop(Compute<T> (&)[width], std::int64_t) const {}
 };
 
 // In any memory order, an element at a time.

@@ -2,6 +2,7 @@
 // thread stay in its registers, and what a longer row has beyond them is read again; a warp keeps its row. All loads of what is kept
 // come before the first store, since the compiler moves no load across a store that may be of the same memory.
 #pragma once
+#include "kernels/cuda/bodies/dropout.h"
 #include "kernels/cuda/bodies/pack.h"
 
 namespace tandem::cuda {
@@ -29,8 +30,9 @@ struct HeldPack {
 };
 
 // y = (s − mean)·r·scale + bias by rows of s = x + addend, r = 1/√(mean((s − mean)²) + epsilon); with `rms` the mean is 0. The
-// addend is held as A, y as Y: beside float32 x they may be of 16 bits. Where the addend alone is, y may be written as A, too.
-template <class T, int width, int lanes, int kept, class A = T, class Y = T>
+// addend is held as A, y as Y: beside float32 x they may be of 16 bits. Where the addend alone is, y may be written as A, too. With `drops`
+// elements of the addend are dropped before it is added.
+template <class T, int width, int lanes, int kept, class A = T, class Y = T, bool drops = false>
 struct RowNormalizationBody {
   static constexpr int threads = row_threads<lanes>;
   static constexpr bool cooperative = true;
@@ -46,27 +48,33 @@ struct RowNormalizationBody {
   double epsilon;
   bool rms;
   A* copy = nullptr;       // of y; may be null
+  std::conditional_t<drops, DropoutRule, NoDropout> rule{};
+  using Draws = std::conditional_t<drops, DropoutDraws<false>, NoDropout>;
   static constexpr bool copies = std::is_same_v<Y, T> && !std::is_same_v<A, T>;
 
   // Gives what is normalized, and writes it where it is a sum.
-  TANDEM_DEVICE void take(C (&to)[width], std::int64_t at, const HeldPack<T, width>& value, const HeldPack<A, width>& other) const {
+  TANDEM_DEVICE void take(C (&to)[width], std::int64_t at, const HeldPack<T, width>& value, const HeldPack<A, width>& other,
+                          const Draws& draws) const {
     if (!addend) {
       for (int i = 0; i < width; ++i) to[i] = value[i];
       return;
     }
     Pack<T, width> total;
+    Compute<A> added[width];
+    for (int i = 0; i < width; ++i) added[i] = other[i];
+    draws.template drop<A>(added, at * width);
     for (int i = 0; i < width; ++i) {
-      total.v[i] = store<T>(value[i] + other[i]);
+      total.v[i] = store<T>(value[i] + added[i]);
       to[i] = load(total.v[i]);
     }
     write_pack(sum, at, total);
   }
-  TANDEM_DEVICE void first_read(C (&to)[width], std::int64_t at) const {
+  TANDEM_DEVICE void first_read(C (&to)[width], std::int64_t at, const Draws& draws) const {
     HeldPack<T, width> value;
     HeldPack<A, width> other;
     value.read(x, at);
     if (addend) other.read(addend, at);
-    take(to, at, value, other);
+    take(to, at, value, other, draws);
   }
   TANDEM_DEVICE void read_again(C (&to)[width], std::int64_t at) const {
     const Pack<T, width> value = read_pack<width>(addend ? sum : x, at);  // of the type that it was written as
@@ -112,6 +120,7 @@ struct RowNormalizationBody {
     const int lane = t.thread() % lanes;
     const std::int64_t row = t.block() * (threads / lanes) + t.thread() / lanes;
     if (row >= rows) return;  // all lanes of it
+    const Draws draws(rule);
     const std::int64_t begin = row * packs;
     const C n = static_cast<C>(packs) * width;
     constexpr int reach = kept * lanes;
@@ -126,11 +135,11 @@ struct RowNormalizationBody {
       }
     for (int k = 0; k < kept; ++k)
       if (lane + k * lanes < packs) {
-        take(v[k], begin + lane + k * lanes, values[k], others[k]);
+        take(v[k], begin + lane + k * lanes, values[k], others[k], draws);
         m += total_of(v[k]);
       }
     for (std::int32_t p = lane + reach; p < beyond; p += lanes) {
-      first_read(further, begin + p);
+      first_read(further, begin + p, draws);
       m += total_of(further);
     }
     m = rms ? C(0) : combine_block<lanes, 0>(t, m, add) / n;
@@ -184,7 +193,7 @@ TANDEM_DEVICE void add_up(const Thread& t, int turn, C& first, C& second) {
 // dx = r·(g − Σg/n − x̂·Σ(g·x̂)/n) + dsum, g = dy·scale, x̂ = (x − mean)·r; with `rms` without Σg.
 // partial[block][0] = Σ dy·x̂ and partial[block][1] = Σ dy of the block's rows, of those columns whose packs are kept. dy is held
 // as D, which beside float32 x may be of 16 bits; or as the sum of float32 and `more`, an M of 16 bits.
-template <class T, int width, int lanes, int kept, class D = T, class M = D>
+template <class T, int width, int lanes, int kept, class D = T, class M = D, bool drops = false>
 struct RowGradientBody {
   // Warps that take a row each are one block of as many as a multiprocessor's registers hold: 16 of 128 registers a thread, 12 of 168,
   // or 8 of 255. With `early`, dsum is read with the rest; of larger blocks two would then not fit.
@@ -202,6 +211,10 @@ struct RowGradientBody {
   std::int32_t packs;
   bool rms;
   const M* more = nullptr;
+  M* copy = nullptr;  // of dx; may be null
+  std::conditional_t<drops, DropoutRule, NoDropout> rule{};
+  using Draws = std::conditional_t<drops, DropoutDraws<false>, NoDropout>;
+  static constexpr bool copies = drops || !std::is_same_v<M, T>;
 
   struct Read {
     HeldPack<D, width> gradient;
@@ -248,6 +261,19 @@ struct RowGradientBody {
     return result;
   }
 
+  TANDEM_DEVICE void write(std::int64_t at, const Pack<T, width>& result, const Draws& draws) const {
+    write_pack(dx, at, result);
+    if constexpr (copies) {
+      if (!copy) return;
+      Compute<M> values[width];
+      for (int i = 0; i < width; ++i) values[i] = load(store<M>(load(result.v[i])));
+      draws.template drop<M>(values, at * width);
+      Pack<M, width> rounded;
+      for (int i = 0; i < width; ++i) rounded.v[i] = store<M>(values[i]);
+      write_pack(copy, at, rounded);
+    }
+  }
+
   // One function: what the columns sum up stays in registers from the first row to the last.
   template <class Thread>
   TANDEM_DEVICE void operator()(const Thread& t) const {
@@ -255,6 +281,7 @@ struct RowGradientBody {
     constexpr int reach = kept * lanes, groups = threads / lanes;
     const std::int32_t beyond = lanes > 32 ? packs : 0;
     const C share = C(1) / (static_cast<C>(packs) * width);
+    const Draws draws(rule);
     C scales[kept][width] = {}, biases[kept][width] = {};
     int turn = 0;
     for (std::int64_t row = group * t.blocks() + t.block(); row < rows; row += groups * t.blocks()) {
@@ -296,13 +323,13 @@ struct RowGradientBody {
       for (int k = 0; k < kept; ++k)
         if (!early && dsum && lane + k * lanes < packs) reads[k].sum.read(dsum, begin + lane + k * lanes);
       for (int k = 0; k < kept; ++k)
-        if (lane + k * lanes < packs) write_pack(dx, begin + lane + k * lanes, result_of(terms[k], reads[k].sum, r, whole, products));
+        if (lane + k * lanes < packs) write(begin + lane + k * lanes, result_of(terms[k], reads[k].sum, r, whole, products), draws);
       TANDEM_UNROLL(unroll 2)
       for (std::int32_t p = lane + reach; p < beyond; p += lanes) {
         Read of;
         read(of, begin + p);
         if (dsum) of.sum.read(dsum, begin + p);
-        write_pack(dx, begin + p, result_of(terms_of(of, factor_at(p), m, r), of.sum, r, whole, products));
+        write(begin + p, result_of(terms_of(of, factor_at(p), m, r), of.sum, r, whole, products), draws);
       }
     }
     if (!partial) return;

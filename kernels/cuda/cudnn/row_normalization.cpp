@@ -42,7 +42,7 @@ std::optional<KernelDescription> description(const KernelRequest& request, std::
 }  // namespace
 
 std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequest& request, Libraries* libraries) {
-  if (has(request.outputs, 4)) return {};
+  if (has(request.outputs, 4) || has(request.inputs, 4)) return {};
   const Rows all(request);
   const std::optional<KernelDescription> d =
       description(request, "cudnn.row_normalization", has(request.inputs, 1), has(request.inputs, 2), all.rms, libraries->device().model);
@@ -72,7 +72,7 @@ std::vector<KernelDescription> describe_cudnn_row_normalization(const KernelRequ
 }
 
 std::vector<KernelDescription> describe_cudnn_row_normalization_backward(const KernelRequest& request, Libraries* libraries) {
-  if (has(request.inputs, 5) || has(request.inputs, 6)) return {};
+  if (has(request.inputs, 5) || has(request.inputs, 6) || has(request.outputs, 3)) return {};
   const Rows all(request);
   const std::optional<KernelDescription> d =
       description(request, "cudnn.row_normalization_backward", has(request.inputs, 2) && has(request.outputs, 1), has(request.outputs, 2),

@@ -1,7 +1,6 @@
 // Dropout, which is its own gradient.
-#include <algorithm>
+#include "kernels/cuda/native/dropout.h"
 
-#include "kernels/cuda/bodies/dropout.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/cuda/native/nest.h"
 #include "kernels/sample_runs.h"
@@ -24,19 +23,13 @@ Descriptions describe_dropout(const KernelRequest& request, Libraries*) {
   for (std::size_t axis = 0; axis < memory.size(); ++axis) dims.push_back({x.shape.dims[axis], {memory[axis], number[axis]}});
   const auto nest = nest_of<1>(ordered(std::move(dims)), {1});
   if (!nest) return {};
-  const double ratio = static_cast<double>(request.attributes->real("ratio", 0.5F));
-  // A ratio of 1 drops all: no word reaches 2³², so the scale does it.
-  const DropoutRule rule{.random = nullptr,
-                         .outside = runs.outside,
-                         .samples = runs.samples,
-                         .inside = runs.inside,
-                         .threshold = static_cast<std::uint32_t>(std::min(ratio * 0x1p32, 0xffffffffp0)),
-                         .layer = static_cast<std::uint32_t>(request.attributes->integer("layer", 0)),
-                         .scale = ratio < 1 ? 1 / (1 - ratio) : 0.0,
-                         .counted = runs.counted,
-                         .run = runs.run,
-                         .stride = runs.stride,
-                         .begin = runs.begin};
+  DropoutRule rule = dropout_rule(*request.attributes, runs.inside);
+  rule.outside = runs.outside;
+  rule.samples = runs.samples;
+  rule.counted = runs.counted;
+  rule.run = runs.run;
+  rule.stride = runs.stride;
+  rule.begin = runs.begin;
   const std::int64_t channels = rank > 1 ? x.shape[1] : 1,
                      positions = rank > 1 && x.shape[0] > 0 && channels > 0 ? elements / (x.shape[0] * channels) : 1;
   const bool by_channels = rank > 2 && runs.consecutive() && x.layout == Layout::channels_last(rank) && elements > 0 && positions % 4 == 0;

@@ -59,13 +59,28 @@ bool is_narrow_softmax(const KernelRequest& request, int) {
   return is_16_bit(request.inputs[0].dtype) || is_16_bit(request.outputs[0].dtype);
 }
 
-// With an addend, y, or both of 16 bits beside float32 x, or with y in both types; of the gradient dy, or what is added to it.
+// Rows of float32 in packs of four, of which an addend, or a copy of the gradient, may be dropped on the way.
+bool is_dropped_row(const KernelRequest& request, std::size_t random, const Operand& x) {
+  if (!has(request.inputs, random)) return true;
+  std::int64_t n = 1;
+  for (auto i = static_cast<int>(request.attributes->integer("axis")); i < x.shape.rank(); ++i) n *= x.shape[i];
+  return x.dtype == DType::float32 && n % 4 == 0;
+}
+
+// With an addend, y, or both of 16 bits beside float32 x, or with y in both types; of the gradient dy, or what is added to it. The gradient
+// once more is of 16 bits as these, but where it is dropped.
 bool is_row_normalization(const KernelRequest& request, int) {
   const DType x = request.inputs[0].dtype, y = request.outputs[0].dtype, addend = has(request.inputs, 3) ? request.inputs[3].dtype : y;
+  if (!is_dropped_row(request, 4, request.inputs[0])) return false;
   if (has(request.outputs, 4)) return x == DType::float32 && y == x && is_16_bit(addend) && request.outputs[4].dtype == addend;
   return (y == x && addend == x) || (x == DType::float32 && is_16_bit(addend) && (y == x || y == addend));
 }
 bool is_row_gradient(const KernelRequest& request, int) {
+  if (!is_dropped_row(request, 7, request.inputs[1])) return false;
+  if (has(request.outputs, 3)) {
+    const DType narrow = has(request.inputs, 6) ? request.inputs[6].dtype : request.inputs[0].dtype;
+    if (request.outputs[3].dtype != narrow || (!is_16_bit(narrow) && !has(request.inputs, 7))) return false;
+  }
   if (has(request.inputs, 6))
     return request.inputs[0].dtype == DType::float32 && request.inputs[1].dtype == DType::float32 && is_16_bit(request.inputs[6].dtype);
   return request.inputs[1].dtype == request.inputs[0].dtype ||

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/bodies/pair_sums.h"
 #include "kernels/cuda/bodies/row_normalization.h"
+#include "kernels/cuda/native/dropout.h"
 #include "kernels/cuda/native/launches.h"
 #include "kernels/precision.h"
 
@@ -36,6 +37,25 @@ auto visit_rows(std::int64_t n, F&& f) {
     return f.template operator()<full, 512, 16 / full>();
   }
 }
+
+// Calls f with whether the addend, or the copy of dx, is dropped; not where no kernel drops of such rows.
+template <class T, int width, class F>
+void visit_drops(bool drops, F&& f) {
+  if constexpr (std::is_same_v<T, float> && width > 1)
+    if (drops) return f.template operator()<true>();
+  if (!drops) f.template operator()<false>();
+}
+template <bool drops>
+auto rule_for(const DropoutRule& rule, const Buffers& b, int random) {
+  if constexpr (drops) {
+    DropoutRule bound = rule;
+    bound.random = b.in<std::int64_t>(random);
+    return bound;
+  } else {
+    return NoDropout{};
+  }
+}
+DropoutRule rule_of(const KernelRequest& request) { return dropout_rule(*request.attributes, request.attributes->integer("sample", 0)); }
 
 bool rms_of(const KernelRequest& request) { return request.attributes->integer("rms", 0) != 0; }
 
@@ -75,13 +95,15 @@ Descriptions describe_row_normalization(const KernelRequest& request, Libraries*
     visit_narrow<T>(addend, [&]<class A>() {
       const auto make = [&]<class Y>() {
         visit_rows<T>(all.n, [&]<int width, int lanes, int kept>() {
-          using Body = RowNormalizationBody<T, width, lanes, kept, A, Y>;
-          using C = Compute<T>;
-          d->make = launches([=](const Buffers& b) {
-            const Body body{b.in<T>(0), b.in<A>(3),  b.out<Y>(0), b.out<T>(3), b.in<C>(1),
-                            b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows,    static_cast<std::int32_t>(all.n / width),
-                            epsilon,    rms,        b.out<A>(4)};
-            return launches_of(body, ceil_div(all.rows, Body::threads / lanes));
+          visit_drops<T, width>(has(request.inputs, 4), [&]<bool drops>() {
+            using Body = RowNormalizationBody<T, width, lanes, kept, A, Y, drops>;
+            using C = Compute<T>;
+            d->make = launches([=, rule = rule_of(request)](const Buffers& b) {
+              const Body body{b.in<T>(0), b.in<A>(3),  b.out<Y>(0), b.out<T>(3), b.in<C>(1),
+                              b.in<C>(2), b.out<C>(1), b.out<C>(2), all.rows,    static_cast<std::int32_t>(all.n / width),
+                              epsilon,    rms,        b.out<A>(4), rule_for<drops>(rule, b, 4)};
+              return launches_of(body, ceil_div(all.rows, Body::threads / lanes));
+            });
           });
         });
       };
@@ -102,32 +124,38 @@ Descriptions describe_row_normalization_backward(const KernelRequest& request, L
   if (!fit(x, dy) || (adds && (x != DType::float32 || dy != x || !is_16_bit(more)))) return {};
   if (dy == x) d->in_place = {{0, 0}};
   if (has(request.inputs, 5)) d->in_place.push_back({0, 5});
-  const bool rms = rms_of(request), sums = has(request.outputs, 1) || has(request.outputs, 2);
+  const bool rms = rms_of(request), sums = has(request.outputs, 1) || has(request.outputs, 2),
+             copies = has(request.outputs, 3), drops_copy = copies && has(request.inputs, 7);
+  if (copies && (request.outputs[3].dtype != more || (more == x && !drops_copy))) return {};
+  if (copies && more != x) d->in_place.push_back({3, adds ? 6 : 0});
   visit_storage(x, [&]<class T>() {
     const auto of_types = [&]<class D, class M>() {
       visit_rows<T>(all.n, [&]<int width, int lanes, int kept>() {
-        using Body = RowGradientBody<T, width, lanes, kept, D, M>;
-        using Sums = RowSumsBody<T, D, M>;
-        using C = Compute<T>;
-        constexpr std::int64_t reach = std::int64_t{kept} * lanes * width;
-        const std::int64_t blocks =
-            std::min<std::int64_t>(multiprocessors_of(request.options) * Body::blocks_at_once, ceil_div(all.rows, Body::threads / lanes));
-        if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
-        d->make = launches([=](const Buffers& b) -> Launches {
-          C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
-          std::vector<Launches> steps;
-          // Before dx, which may lie where dy does.
-          if (sums && all.n > reach)
-            steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, reach,
-                                             static_cast<std::int32_t>(blocks), rms, b.in<M>(6)},
-                                        blocks * ceil_div(all.n - reach, Sums::threads)));
-          steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial,
-                                           all.rows, static_cast<std::int32_t>(all.n / width), rms, b.in<M>(6)},
-                                      blocks));
-          if (sums)
-            steps.push_back(
-                launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
-          return in_turn(std::move(steps));
+        visit_drops<T, width>(drops_copy, [&]<bool drops>() {
+          using Body = RowGradientBody<T, width, lanes, kept, D, M, drops>;
+          using Sums = RowSumsBody<T, D, M>;
+          using C = Compute<T>;
+          constexpr std::int64_t reach = std::int64_t{kept} * lanes * width;
+          const std::int64_t blocks =
+              std::min<std::int64_t>(multiprocessors_of(request.options) * Body::blocks_at_once, ceil_div(all.rows, Body::threads / lanes));
+          if (sums) d->workspace = align_up(blocks * 2 * all.n * static_cast<std::int64_t>(sizeof(C)));
+          d->make = launches([=, rule = rule_of(request)](const Buffers& b) -> Launches {
+            C* const partial = sums ? reinterpret_cast<C*>(b.workspace) : nullptr;
+            std::vector<Launches> steps;
+            // Before dx, which may lie where dy does.
+            if (sums && all.n > reach)
+              steps.push_back(launches_of(Sums{b.in<D>(0), b.in<T>(1), b.in<C>(3), b.in<C>(4), partial, all.rows, all.n, reach,
+                                               static_cast<std::int32_t>(blocks), rms, b.in<M>(6)},
+                                          blocks * ceil_div(all.n - reach, Sums::threads)));
+            steps.push_back(launches_of(Body{b.in<D>(0), b.in<T>(1), b.in<T>(5), b.out<T>(0), b.in<C>(2), b.in<C>(3), b.in<C>(4), partial,
+                                             all.rows, static_cast<std::int32_t>(all.n / width), rms, b.in<M>(6),
+                                             b.out<M>(3), rule_for<drops>(rule, b, 7)},
+                                        blocks));
+            if (sums)
+              steps.push_back(
+                  launches_of(PairSumsBody<C>{partial, b.out<C>(1), b.out<C>(2), all.n, blocks}, ceil_div(2 * all.n, finish_columns)));
+            return in_turn(std::move(steps));
+          });
         });
       });
     };
