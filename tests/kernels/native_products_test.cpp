@@ -1,10 +1,13 @@
 // Blocks of products and their packing, of every size that a tile has, on every instruction set of this machine: each element is its
 // sum, in order, wherever the operands lie. Nothing outside of them is read or written.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -117,6 +120,24 @@ TEST(NativeProducts, DoNotDependOnTheThreads) {
       EXPECT_EQ(c, first) << rows << " by " << columns << " by " << inner << ", " << threads << " threads";
     }
   }
+}
+
+// libgomp ends the threads of a team that the next one does not need.
+TEST(NativeThreads, AreKeptFromKernelsOfFewPartsToThoseOfMany) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "parts have threads of their own there";
+#endif
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(6);
+  std::mutex lock;
+  std::set<pid_t> threads;
+  for (int i = 0; i < 20; ++i)
+    native::parallel(i % 2 == 0 ? 6 : 2, [&](int) {
+      const std::lock_guard held(lock);
+      threads.insert(gettid());
+    });
+  EXPECT_EQ(threads.size(), 6U);
+  omp_set_num_threads(before);
 }
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }

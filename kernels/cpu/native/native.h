@@ -70,7 +70,8 @@ void parallel(int parts, const Part& part) {
   for (int k = 0; k < parts; ++k) threads.emplace_back([&part, k] { part(k); });
   for (std::thread& t : threads) t.join();
 #else
-#pragma omp parallel for schedule(static, 1) num_threads(parts)
+  // Always of as many threads as the device has: of a smaller team libgomp ends the others, and starts new ones for the next larger one.
+#pragma omp parallel for schedule(static, 1) num_threads(std::max(parts, omp_get_max_threads()))
   for (int k = 0; k < parts; ++k) part(k);
 #endif
 }
