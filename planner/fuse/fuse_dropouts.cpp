@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t addend = 3, random = 4, random_of_gradient = 7, gradient_copy = 3;
 
-class Fusing {
+class DropoutFusing {
  public:
-  Fusing(const Graph& graph, const PassContext& context)
+  DropoutFusing(const Graph& graph, const PassContext& context)
       : graph_(graph), copy_(graph), context_(context), readers_(graph.consumers()), is_output_(graph.values.size()) {
     for (const GraphOutput& out : graph.outputs) is_output_[out] = true;
   }
@@ -107,7 +107,7 @@ class Fusing {
 // Dropout joins the normalization of rows behind it, and its gradient the normalization's, where that is offered. After forget_samples.
 Pass fuse_dropouts() {
   return {.name = "fuse_dropouts",
-          .run = [](Graph g, PassContext& c) { return c.fuses ? Fusing(g, c).run() : std::move(g); },
+          .run = [](Graph g, PassContext& c) { return c.fuses ? DropoutFusing(g, c).run() : std::move(g); },
           .needs = differentiated,
           .why = "what is dropped is read and written once less"};
 }
