@@ -31,7 +31,7 @@ const Case cases[] = {
     {"weight_gradients_beside", {"adam", 1, "", {}, true}, false, false},
     {"weight_gradients_beside_captured", {"sgd", 1, "", {}, true}, true, false},
     {"dropouts", {"adam", 1, "residual"}, true, false},
-    {"dropouts_on_three", {"sgd", 3, "residual"}, false, false},
+    {"dropouts_on_three", {"adam", 3, "residual"}, false, false},
     {"lstm", {"sgd", 1, "LSTM"}, true, false},
     {"lstm_on_two", {"sgd", 2, "LSTM"}, false, false},
     {"lstm_as_the_module_describes_it", {"sgd", 1, "LSTM"}, true, true},

@@ -3,6 +3,8 @@
 const LANE = 20, LANE_GAP = 8;
 const MOST_LANES = 160;
 
+const COMPUTING = new Set(['compute', 'weight gradients']);  // streams, by name
+
 function lanesOf(model) {
   const lanes = [];
   let y = 6;
@@ -176,8 +178,10 @@ function timeline(model, view) {
   const picture = new Picture(view, label, {left: narrow ? 84 : 200, height, draw, find, next, tell: item => tellSlice(model, item)});
   const idle = model.lines
                    .map(line => {
-                     const compute = lanes.find(l => l.line === line && l.stream === 0);
-                     return compute && line.seconds > 0 ? `${line.names} ${shareText(Math.max(0, 1 - compute.busy / line.seconds))}` : null;
+                     const computing = lanes.filter(l => l.line === line && COMPUTING.has(l.name));
+                     if (computing.length === 0 || !(line.seconds > 0)) return null;
+                     const busy = computing.reduce((sum, l) => sum + l.busy, 0);
+                     return `${line.names} ${shareText(Math.max(0, 1 - busy / line.seconds))}`;
                    })
                    .filter(Boolean);
   const used = KINDS.filter(k => model.programs.some(p => p.kinds.includes(k)));
