@@ -84,12 +84,8 @@ class Folding {
     Node of = copy_.mapped(node);
     of.inputs[0] = x;
     const NodeId id = copy_.to.add_node(*of.op, of.name, of.attributes, of.inputs, 1, of.origin);
-    lies_as(copy_.to[id].outputs[0], node.outputs[0]);
+    copy_.lies_as(copy_.to[id].outputs[0], node.outputs[0]);
     return copy_.to[id].outputs[0];
-  }
-  void lies_as(ValueId now, ValueId old) {
-    copy_.to[now].depends_on_batch = graph_[old].depends_on_batch;
-    copy_.to[now].batch = graph_[old].batch;
   }
 
   bool fold(const Node& node) {
@@ -129,7 +125,7 @@ class Folding {
     const std::vector<ValueId> inputs = narrow.inputs;
     const NodeId id = copy_.copy(narrow, inputs, copy + 1);
     copies_[y] = copy_.to[id].outputs[copy];
-    lies_as(copies_[y], y);
+    copy_.lies_as(copies_[y], y);
     return true;
   }
 

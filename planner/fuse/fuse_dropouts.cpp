@@ -86,10 +86,7 @@ class DropoutFusing {
     if (!is_offered(node, *dropout, *drops, gradient_copy + 1)) return false;
     const NodeId id = copy_.copy(*drops, std::vector<ValueId>(drops->inputs), gradient_copy + 1);
     const ValueId now = copy_.to[id].outputs[gradient_copy];
-    const Value& old = graph_[dropout->outputs[0]];
-    copy_.to[now].depends_on_batch = old.depends_on_batch;
-    copy_.to[now].batch = old.batch;
-    copy_.to[now].placement = old.placement;
+    copy_.lies_as(now, dropout->outputs[0]);
     dropped_[dropout->outputs[0]] = now;
     return true;
   }

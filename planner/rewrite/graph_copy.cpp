@@ -49,12 +49,16 @@ NodeId GraphCopy::copy(const Node& node, std::vector<ValueId> inputs, std::size_
     to[now].name = from_[node.outputs[i]].name;
     to[now].role = from_[node.outputs[i]].role;
     to[now].of = from_[node.outputs[i]].of;
-    to[now].depends_on_batch = from_[node.outputs[i]].depends_on_batch;
-    to[now].batch = from_[node.outputs[i]].batch;
-    to[now].placement = from_[node.outputs[i]].placement;
+    lies_as(now, node.outputs[i]);
     set(node.outputs[i], now);
   }
   return id;
+}
+
+void GraphCopy::lies_as(ValueId now, ValueId old) {
+  to[now].depends_on_batch = from_[old].depends_on_batch;
+  to[now].batch = from_[old].batch;
+  to[now].placement = from_[old].placement;
 }
 
 void GraphCopy::replace(const Node& node, std::span<const ValueId> now) {

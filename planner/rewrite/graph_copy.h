@@ -18,6 +18,7 @@ class GraphCopy {
   void copy(const Node& node);                     // appends it, outputs with their names and types
   // Appends it with other inputs, from which its types follow, and perhaps with more outputs behind its own.
   NodeId copy(const Node& node, std::vector<ValueId> inputs, std::size_t outputs);
+  void lies_as(ValueId now, ValueId old);          // its samples and its parts on devices are those of a value of the old graph
   void replace(const Node& node, std::span<const ValueId> now);  // its outputs are these values of the new graph
   Graph finish();                                  // maps the outputs, puts updates last
 

@@ -73,6 +73,12 @@ std::string expression(const Graph& graph, ValueId value) {
   return text + ')';
 }
 
+std::vector<std::string> expressions(const Graph& graph) {
+  std::vector<std::string> all;
+  for (const GraphOutput& out : graph.outputs) all.push_back(expression(graph, out));
+  return all;
+}
+
 namespace {
 
 // Replaces nodes that expand, from the front, until none does; gives the values that stand for the old outputs.

@@ -22,6 +22,7 @@ struct OneNode {
 // How a value comes about: "Mul(dy0, Sign(x0))"; inputs by name, constants of one element by value, other outputs
 // than the first as "Op:1(...)".
 std::string expression(const Graph& graph, ValueId value);
+std::vector<std::string> expressions(const Graph& graph);  // of its outputs
 
 // Expressions of the gradients of every float input, "-" where nothing flows back, after expanding the node for training.
 std::vector<std::string> gradients(OneNode one);

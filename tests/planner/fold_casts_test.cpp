@@ -141,12 +141,8 @@ TEST_P(FoldedCasts, AreThoseOfKernelsThatTake16Bits) {
   for (const ValueId v : GetParam().outputs(n)) n.graph.outputs.emplace_back(v);
   const Graph got = passed("fold_casts", n.graph, {.fuses = GetParam().gains});
   verify(got);
-  std::vector<std::string> expressions;
-  for (std::size_t i = 0; i < got.outputs.size(); ++i) {
-    expressions.push_back(test::expression(got, got.outputs[i]));
-    EXPECT_EQ(got[got.outputs[i]].type, n.graph[n.graph.outputs[i]].type);
-  }
-  EXPECT_EQ(expressions, GetParam().expected);
+  EXPECT_EQ(test::expressions(got), GetParam().expected);
+  for (std::size_t i = 0; i < got.outputs.size(); ++i) EXPECT_EQ(got[got.outputs[i]].type, n.graph[n.graph.outputs[i]].type);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, FoldedCasts, testing::ValuesIn(rows), [](const auto& info) { return std::string(info.param.name); });
 

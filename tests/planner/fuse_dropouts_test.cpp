@@ -95,12 +95,8 @@ TEST_P(FusedDropouts, AreThoseOfRows) {
   for (const ValueId v : GetParam().outputs(n)) n.graph.outputs.emplace_back(v);
   const Graph got = passed("fuse_dropouts", n.graph, {.fuses = [](const KernelRequest&) { return GetParam().offered; }});
   verify(got);
-  std::vector<std::string> expressions;
-  for (std::size_t i = 0; i < got.outputs.size(); ++i) {
-    expressions.push_back(test::expression(got, got.outputs[i]));
-    EXPECT_EQ(got[got.outputs[i]].type, n.graph[n.graph.outputs[i]].type);
-  }
-  EXPECT_EQ(expressions, GetParam().expected);
+  EXPECT_EQ(test::expressions(got), GetParam().expected);
+  for (std::size_t i = 0; i < got.outputs.size(); ++i) EXPECT_EQ(got[got.outputs[i]].type, n.graph[n.graph.outputs[i]].type);
   for (const Node& node : got.nodes) {
     EXPECT_EQ(node.attributes.integer("sample", -1), GetParam().sample);
     if (GetParam().sample < 0) continue;
