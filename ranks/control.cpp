@@ -129,10 +129,7 @@ void Control::end(const std::string& reason) {
   raise();
 }
 
-void Control::missing(int rank) {
-  stalled();  // rank 0 names all that do not answer
-  end(concat("waited ", timeout_, " s for rank ", rank));
-}
+void Control::missing(int rank) { end(concat("waited ", timeout_, " s for rank ", rank)); }
 
 void Control::lost(int rank) {
   {
@@ -200,7 +197,6 @@ Control::Standing Control::own_standing() {
              (waits & 1) != 0,
              (waits & 2) != 0,
              {}};
-  if (const int rank = meets_.load(std::memory_order_relaxed); rank >= 0) s.waits.push_back({-1, -1, rank});
   const std::lock_guard lock(mutex_);
   for (const Waiting& w : waiting_)
     if (w.now.load(std::memory_order_relaxed)) s.waits.push_back({w.own, w.other, w.rank});
@@ -327,9 +323,8 @@ void Control::judge() {
     busy = busy || s.busy;
   }
   if (const std::string behind = at_fault(most); !behind.empty()) return conclude(concat("waited ", timeout_, " s for ", behind), -1);
-  // None behind: the last came while this was asked; but where twice nothing has moved, nothing gets through between them. Before any call
-  // whoever waits knows for whom.
-  if (!busy && most > 0 && std::exchange(last_progress_, progress) == progress)
+  // None behind: the last came while this was asked; but where twice nothing has moved, nothing gets through between them.
+  if (!busy && std::exchange(last_progress_, progress) == progress)
     return conclude(concat("waited ", timeout_, " s: all ranks are there, but ", dead_lines(), " nothing"), -1);
   for (const Line& line : lines_) send(line, Kind::wait_on);
   const std::lock_guard lock(mutex_);

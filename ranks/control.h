@@ -25,7 +25,6 @@ class Control {
   void send_messages(int count) { messages_.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed); }
   std::uint64_t messages() const { return messages_.load(std::memory_order_relaxed); }
   void wait_for(bool below, bool above) { waits_.store((below ? 1 : 0) | (above ? 2 : 0), std::memory_order_relaxed); }  // the neighbours
-  void wait_to_meet(int rank) { meets_.store(rank, std::memory_order_relaxed); }  // whom it has no line to yet; -1: nobody
   // A device of this rank that waits for one of another, from begin to end of an exchange between them.
   struct Waiting {
     int own, other, rank;
@@ -42,7 +41,7 @@ class Control {
   [[noreturn]] void raise();                               // fails with the reason, which is known
   void check();                                            // raises where the ranks have stopped
   [[noreturn]] void end(const std::string& reason);        // stops all ranks, and fails with the first reason
-  [[noreturn]] void missing(int rank);                     // it does not come within the timeout
+  [[noreturn]] void missing(int rank);                     // it does not come within the timeout, before any call
   [[noreturn]] void lost(int rank);                        // the line to it broke: fails with the reason, once it is known
   void stalled();                                          // nothing came within the timeout: fails, or returns to wait on
   void stop(const std::string& reason);
@@ -61,7 +60,7 @@ class Control {
     bool known = false, busy = false;
     std::uint64_t calls = 0, moved = 0;
     bool below = false, above = false;  // it waits for the rank before, the rank after
-    std::vector<Wait> waits;            // its devices for those of other ranks; itself, as device -1, for a rank that is to come
+    std::vector<Wait> waits;            // its devices for those of other ranks
     bool has_waiting(int device) const;
     std::string text() const;
     static Standing of(const std::string& text);
@@ -82,7 +81,7 @@ class Control {
   std::vector<Line> lines_;
   std::vector<bool> closed_;  // by line; the watcher's alone
   std::atomic<std::uint64_t> calls_{0}, moved_{0}, messages_{0};
-  std::atomic<int> busy_{0}, waits_{0}, meets_{-1};
+  std::atomic<int> busy_{0}, waits_{0};
   std::atomic<bool> leaving_{false}, ending_{false}, first_lost_{false};
   int stopped_signal_, poke_;  // event descriptors
 

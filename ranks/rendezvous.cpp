@@ -179,8 +179,7 @@ void wait_for(const std::function<int()>& rank, const WorldOptions& o, Control& 
   const Clock::time_point end = seconds_from_now(o.timeout_seconds);
   for (auto turn = first_turn;; turn = std::min(2 * turn, longest_turn)) {
     const Clock::time_point now = Clock::now();
-    control.wait_to_meet(rank());
-    if (attempt(std::min(end, now + turn))) return control.wait_to_meet(-1);
+    if (attempt(std::min(end, now + turn))) return;
     control.check();
     if (now >= end) control.missing(rank());
   }
