@@ -129,7 +129,10 @@ void Control::end(const std::string& reason) {
   raise();
 }
 
-void Control::missing(int rank) { end(concat("waited ", timeout_, " s for rank ", rank)); }
+void Control::missing(int rank) {
+  stalled();  // rank 0 names all that do not answer
+  end(concat("waited ", timeout_, " s for rank ", rank));
+}
 
 void Control::lost(int rank) {
   {

@@ -34,6 +34,16 @@ class Control {
   // Between such devices.
   void moved(std::int64_t bytes) { moved_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed); }
   void be_busy(bool busy) { busy_.fetch_add(busy ? 1 : -1, std::memory_order_relaxed); }
+  // While it lives, others may wait for this rank: it meets ranks, or plans.
+  class Busy {
+   public:
+    explicit Busy(Control& control) : control_(control) { control_.be_busy(true); }
+    ~Busy() { control_.be_busy(false); }
+    Busy(const Busy&) = delete;
+
+   private:
+    Control& control_;
+  };
   void be_leaving() { leaving_.store(true, std::memory_order_relaxed); }  // from now on others may end
 
   int rank() const { return rank_; }
@@ -41,7 +51,7 @@ class Control {
   [[noreturn]] void raise();                               // fails with the reason, which is known
   void check();                                            // raises where the ranks have stopped
   [[noreturn]] void end(const std::string& reason);        // stops all ranks, and fails with the first reason
-  [[noreturn]] void missing(int rank);                     // it does not come within the timeout, before any call
+  [[noreturn]] void missing(int rank);                     // it does not come within the timeout
   [[noreturn]] void lost(int rank);                        // the line to it broke: fails with the reason, once it is known
   void stalled();                                          // nothing came within the timeout: fails, or returns to wait on
   void stop(const std::string& reason);

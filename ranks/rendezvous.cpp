@@ -300,6 +300,7 @@ Greeting greet(const WorldOptions& o, Socket listener) {
 
 Neighbours join_neighbours(const WorldOptions& o, Greeting g, Control& control) {
   Neighbours n;
+  const Control::Busy meeting(control);
   const int below = o.rank - 1, above = o.rank + 1;
   // The door is served while this rank waits at the one below: otherwise a rank that hangs would hold up all above it.
   std::vector<Expected> upper;
@@ -327,6 +328,7 @@ std::vector<Socket> open_lines(const WorldOptions& o, const Whereabouts& where, 
   for (std::size_t r = 0; o.rank == 0 && r < doors.size(); ++r) doors[r].host = where.seen[r];
   gather(std::as_writable_bytes(std::span(doors)));
 
+  const Control::Busy meeting(control);  // another rank may have all its lines before
   const std::vector<Expected> guests = expected;
   Porter porter(o, std::move(door), where.token, std::move(expected));
   std::vector<Socket> open(lines.size());

@@ -251,5 +251,10 @@ TEST_F(RandomHosts, NameWhoIsLost) {
   }
 }
 
+// While they meet, or plan: whoever waits for one of its ranks names the other, too.
+TEST_F(RandomHosts, NameBothRanksOfAHostThatIsLostBeforeTheFirstStep) {
+  expect_to_be_named({"", {3, 2, true}, Loss::host, 2, slow, By::mpich}, 2.05);
+}
+
 }  // namespace
 }  // namespace tandem::rank_tests
