@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/printable.h"
 #include "planner/check_options.h"
 #include "planner/check_sizes.h"
 #include "planner/device_models.h"
@@ -200,6 +201,7 @@ class Compilation {
     for (std::string& warning : warnings_of(plan_, o_, model_)) plan_.warnings.push_back(std::move(warning));
     for (const Labels& l : losses_)
       if (!l.assumed.empty()) plan_.warnings.push_back(l.assumed);
+    warn_of_names();
     warn_of_times();
     return std::move(plan_);
   }
@@ -284,6 +286,15 @@ class Compilation {
     for (std::size_t d = 0; d < o_.devices.size(); ++d) replicas.push_back(replica_of(d, *programs[unit_of_[d]]));
     if (o_.parallel.micro_batches > 1 && placement_ && placement_->stages > 1) plan.schedule = to_string(o_.parallel.schedule);
     assemble(plan, replicas, outputs_, rows_, o_, parameters_of_);
+  }
+
+  // A plan that shares another's parameters, such as an evaluation's, has only some of its steps.
+  void warn_of_names() {
+    if (parameters_of_) return;
+    for (const std::string& name : o_.tuning.without)
+      if (!name.empty() && std::ranges::none_of(tuners_, [&](const auto& tuner) { return tuner.second->left_out(name); }))
+        plan_.warnings.push_back(concat(option("without_kernels"), ": no kernel that this model could take has a name that begins with '",
+                                        printable(name), "'"));
   }
 
   void warn_of_times() {

@@ -152,8 +152,13 @@ const std::vector<KernelDescription>& Tuner::describe(const KernelRequest& reque
   timed.timed = measure_;
   std::vector<KernelDescription> all = backend_.describe(timed);
   std::erase_if(all, [&](const KernelDescription& d) {
-    const auto begins_so = [&](const std::string& name) { return !name.empty() && d.kernel.starts_with(name); };
-    return std::any_of(without_.begin(), without_.end(), begins_so);
+    bool out = false;
+    for (const std::string& beginning : without_) {
+      if (beginning.empty() || !d.kernel.starts_with(beginning)) continue;
+      left_out_.insert(beginning);
+      out = true;
+    }
+    return out;
   });
   return described_.emplace(key, std::move(all)).first->second;
 }

@@ -41,6 +41,8 @@ class Tuner {
   // All ways to run a request; equal requests are described once. Without kernels whose names begin as one of `without`: a way around a
   // library's kernel that is found to be wrong.
   const std::vector<KernelDescription>& describe(const KernelRequest& request);
+  // Whether a kernel was left out whose name begins so.
+  bool left_out(const std::string& beginning) const { return left_out_.contains(beginning); }
   // Which of them are worth a closer look: those whose estimate is within a factor of the best one's, so that no time
   // is spent on timing a reference kernel. Never empty where `all` is not.
   std::vector<std::size_t> promising(const std::vector<KernelDescription>& all, double flops, const DeviceModel& device) const;
@@ -75,6 +77,7 @@ class Tuner {
   std::optional<TimedNow> now_;  // once something is timed
   std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
   std::vector<std::string> without_;  // beginnings of kernels' names
+  std::set<std::string> left_out_;    // those of them that a kernel's name had
   std::function<bool()> ask_quiet_;
   std::optional<bool> quiet_;  // once it was asked for
 };

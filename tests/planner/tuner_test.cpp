@@ -315,6 +315,18 @@ TEST(Tuner, LeavesOutKernelsByName) {
   EXPECT_EQ(names, (std::vector<std::string>{"listed.1", "listed.3"}));
 }
 
+TEST(Tuner, SaysWhichNamesLeftAKernelOut) {
+  const Listed backend({});
+  Tuner tuner(backend, true, "", false, {}, machine_is_quiet, {"listed", "listed.2", "", "lisetd"});
+  const Attributes none;
+  EXPECT_FALSE(tuner.left_out("listed")) << "nothing is described yet";
+  EXPECT_TRUE(tuner.describe({"Relu", &none, {}, {}, {}}).empty());
+  EXPECT_TRUE(tuner.left_out("listed"));
+  EXPECT_TRUE(tuner.left_out("listed.2")) << "another name left it out already";
+  EXPECT_FALSE(tuner.left_out(""));
+  EXPECT_FALSE(tuner.left_out("lisetd"));
+}
+
 TEST(Tuner, AsksForSecondChoicesOnlyToTimeThem) {
   const Listed backend({});
   const Attributes none;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/operator.h"
+#include "tests/planner/small_models.h"
 
 namespace tandem {
 namespace {
@@ -85,6 +86,22 @@ const Row rows[] = {
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Rows, Warnings, testing::ValuesIn(rows));
+
+// A plan of an evaluation lacks most of the kernels: it says nothing of names that are meant for the training's.
+TEST(WithoutKernels, SayWhichNamesFitNone) {
+  CompileOptions o;
+  o.batch = 8;
+  o.devices = {{{"cpu", 0}}};
+  o.loss.name = "softmax-cross-entropy";
+  o.tuning.without = {"onednn", "onednn.mtamul"};
+  const Backend* const backends[] = {&cpu_backend()};
+  const auto graph = [](std::int64_t n) { return small_models::mlp(n); };
+  const Plan training = compile(graph, o, backends);
+  EXPECT_EQ(training.warnings, (std::vector<std::string>{
+                                   "option without_kernels: no kernel that this model could take has a name that begins with 'onednn.mtamul'"}));
+  o.mode = PlanMode::inference;
+  EXPECT_TRUE(compile(graph, o, backends, &training).warnings.empty());
+}
 
 }  // namespace
 }  // namespace tandem
