@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -154,8 +156,9 @@ TEST_F(KernelTiming, IsOfIndicesThatDiffer) {
 TEST_F(KernelTiming, IsOfAStepThatIsNotSkipped) {
   KernelTimer t = timer(0);
   time(t, DType::int32, StepScalars::count);
-  StepScalars seen;
-  std::memcpy(&seen, recorder.numbers.data(), sizeof seen);
+  std::array<float, StepScalars::count> numbers;
+  std::copy_n(recorder.numbers.data(), numbers.size(), numbers.begin());
+  const auto seen = std::bit_cast<StepScalars>(numbers);
   EXPECT_EQ(seen.skip, 0);
   EXPECT_GT(seen.learning_rate, 0);
   EXPECT_GT(seen.correction2, 0);

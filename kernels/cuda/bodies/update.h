@@ -261,7 +261,8 @@ struct UpdateBody {
         return w - (a.state[0] ? keep_one(momentum * one + step) : step);
       }
       case UpdateKind::lamb:
-      case UpdateKind::assign: break;
+      case UpdateKind::assign:
+      case UpdateKind::adam_hat: break;
     }
     return w;
   }
