@@ -1,6 +1,7 @@
 // What PyTorch's exporter and ONNX Script's optimizer note in a file, for models that tests make.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "tests/importer/model_builder.h"
 
@@ -25,11 +26,12 @@ inline onnx::ValueInfoProto& described(Model& m, const std::string& value) {
   return info;
 }
 
+inline constexpr const char* kind_note = "pkg.torch.export.graph_signature.InputSpec.kind";
 // A tensor is a PARAMETER or BUFFER, which calls name `call`.
-inline void state_kind(Model& m, const std::string& tensor, const std::string& kind, const std::string& call) {
+inline void state_kind(Model& m, const std::string& tensor, const std::string& kind, const std::string& call = "") {
   onnx::ValueInfoProto& info = described(m, tensor);
-  add_note(*info.mutable_metadata_props(), "pkg.torch.export.graph_signature.InputSpec.kind", kind);
-  add_note(*info.mutable_metadata_props(), "pkg.torch.onnx.original_node_name", call);
+  add_note(*info.mutable_metadata_props(), kind_note, kind);
+  if (!call.empty()) add_note(*info.mutable_metadata_props(), "pkg.torch.onnx.original_node_name", call);
 }
 
 // `from`: "['w', 'val_1']".
@@ -43,6 +45,30 @@ inline onnx::NodeProto of_call(onnx::NodeProto node, const std::string& target, 
   add_note(*node.mutable_metadata_props(), "pkg.torch.onnx.fx_node",
            "%" + node.output(0) + " : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (" + operands + "), kwargs = {" + options + "})");
   return node;
+}
+
+// x * p * w of a module with the parameters p and, where it is given, `other`; `call` is what the second product's note says of its
+// operands.
+inline void signed_products(Model& m, const std::string& other, const std::string& call, const onnx::TensorProto& w) {
+  m.add(float_tensor("p", {8}, {1, 2, 3, 4, 5, 6, 7, 9})).add(w).add(node("Mul", {"x", "p"}, {"h"}));
+  const onnx::NodeProto product = node("Mul", {"h", w.name()}, {"y"});
+  m.add(call.empty() ? product : of_call(product, "mul.Tensor", "%h, " + call));
+  state_kind(m, "p", "PARAMETER", "p_p");
+  sign(m, "p_p: PARAMETER target='p'\n" + (other.empty() ? "" : "p_other: PARAMETER target='" + other + "'\n") +
+              "b_w: BUFFER target='w' persistent=True\nx: USER_INPUT\n");
+}
+
+// Values that follow no rule.
+inline std::vector<float> arbitrary(std::size_t n, unsigned state = 7) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < n; ++i) {
+    state = state * 1664525U + 1013904223U;
+    values.push_back(static_cast<float>(state >> 8) / 16777216.0F - 0.5F);
+  }
+  return values;
+}
+inline onnx::TensorProto vector_of(const std::vector<float>& values, const std::string& name = "w") {
+  return float_tensor(name, {static_cast<std::int64_t>(values.size())}, values);
 }
 
 }  // namespace tandem::test

@@ -10,19 +10,10 @@
 namespace tandem::test {
 namespace {
 
-std::vector<float> drawn(std::size_t n, unsigned state = 7) {
-  std::vector<float> values;
-  for (std::size_t i = 0; i < n; ++i) {
-    state = state * 1664525U + 1013904223U;
-    values.push_back(static_cast<float>(state >> 8) / 16777216.0F - 0.5F);
-  }
-  return values;
-}
-
 onnx::TensorProto tensor(const std::string& name, const std::vector<std::int64_t>& dims, unsigned seed = 7) {
   std::size_t n = 1;
   for (const std::int64_t d : dims) n *= static_cast<std::size_t>(d);
-  return float_tensor(name, dims, drawn(n, seed));
+  return float_tensor(name, dims, arbitrary(n, seed));
 }
 
 void parameter(Model& m, const onnx::TensorProto& t, const std::string& call) {
@@ -249,7 +240,7 @@ struct Copy {
 };
 
 TEST(CopiesOfParameters, FollowWhateverTheirShape) {
-  const std::vector<float> p = drawn(16);
+  const std::vector<float> p = arbitrary(16);
   const std::vector<Copy> copies = {{"view", {2, 8}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
                                     {"unsqueeze", {1, 16}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
                                     {"slice_1", {3}, {4, 5, 6}},
