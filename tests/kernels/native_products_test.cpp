@@ -154,9 +154,11 @@ std::vector<std::uint16_t> as_bfloat16(const std::vector<float>& from) {
   return to;
 }
 
-// Long sums of few elements, in pieces: beside doubles, with bias and relu, in both types, and the same for any number of threads.
-TEST(NativeProducts, OfLongSumsAreSharedOut) {
-  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{8, 10, 12800}, {1, 1, 20000}, {40, 33, 8200}, {3, 100, 4100}})
+// Long sums of few elements, in pieces, and few rows: beside doubles, with bias and relu, in both types, and the same for any number of
+// threads.
+TEST(NativeProducts, OfLongSumsAndOfFewRowsAreSharedOut) {
+  for (const auto& [rows, columns, inner] : {std::array<std::int64_t, 3>{8, 10, 12800}, {1, 1, 20000}, {40, 33, 8200}, {3, 100, 4100},
+                                             {1, 500, 2450}, {4, 70, 1030}, {2, 17, 64}})
     for (const bool narrow : {false, true}) {
       SCOPED_TRACE(concat(rows, " by ", columns, " by ", inner, narrow ? " bfloat16" : ""));
       const std::vector<float> a = narrow_numbers(rows * inner, 1), b = narrow_numbers(columns * inner, 2);
@@ -191,6 +193,37 @@ TEST(NativeProducts, OfLongSumsAreSharedOut) {
         EXPECT_EQ(c, first) << threads << " threads";
       }
     }
+}
+
+TEST(NativeProducts, OfFewRowsAreTheirSums) {
+  for (const char* isa : isas) {
+    const WithIsa with(isa);
+    const vector::RowProducts& loops = *vector_table().row_products;
+    for (std::int64_t rows = 1; rows <= loops.most_rows; ++rows)
+      for (const std::int64_t columns : {1, 3, 4, 7, 8, 15, 16, 17, 50})
+        for (const std::int64_t inner : {0, 1, 7, 8, 15, 16, 17, 100}) {
+          const std::vector<float> a = narrow_numbers(rows * (inner + 1), 1), b = narrow_numbers(columns * (inner + 2), 2);
+          const std::vector<std::uint16_t> na = as_bfloat16(a), nb = as_bfloat16(b);
+          const std::int64_t c_row = columns + 3;
+          for (const bool narrow_a : {false, true})
+            for (const bool narrow_b : {false, true}) {
+              std::vector<float> c(at(rows * c_row), nan);
+              const void *const rows_of_a = narrow_a ? static_cast<const void*>(na.data()) : a.data(),
+                               *const columns_of_b = narrow_b ? static_cast<const void*>(nb.data()) : b.data();
+              loops.run({rows_of_a, columns_of_b, c.data(), nullptr, rows, columns, inner, inner + 1, inner + 2, c_row, narrow_a, narrow_b,
+                         false, false});
+              for (std::int64_t i = 0; i < rows; ++i)
+                for (std::int64_t j = 0; j < c_row; ++j) {
+                  double wanted = 0;
+                  for (std::int64_t k = 0; j < columns && k < inner; ++k)
+                    wanted += static_cast<double>(a[at(i * (inner + 1) + k)]) * static_cast<double>(b[at(j * (inner + 2) + k)]);
+                  const float got = c[at(i * c_row + j)];
+                  ASSERT_TRUE(j < columns ? std::abs(got - wanted) < 1e-4 : std::isnan(got))
+                      << isa << ": " << rows << " by " << columns << " by " << inner << " at " << i << ", " << j << ": " << got;
+                }
+            }
+        }
+  }
 }
 
 TEST(NativeProducts, BlocksOfPairsAreTheirSums) {

@@ -1,6 +1,6 @@
 // The walk over a product's blocks: panels of b are packed by all threads together and kept while rows of a pass by them; where a has
 // few rows, the threads share those and go through b, each its columns: what another core has packed is slow to come by. Of long sums of
-// few elements each thread takes pieces.
+// few elements each thread takes pieces. Few rows go through b where it lies, if its columns' numbers lie together.
 #include "kernels/cpu/native/products.h"
 
 #include "kernels/cpu/isa.h"
@@ -16,6 +16,7 @@ constexpr std::int64_t few_rows = 256;         // of a: the other side's packing
 constexpr std::int64_t block_rows = 8;         // and slice_columns: what of c a thread takes at least
 constexpr std::int64_t piece_numbers = 256;    // of a long sum
 constexpr std::int64_t most_pieces = 64;
+constexpr std::int64_t fewest_numbers = 64;    // of a sum of lanes, which are summed themselves at its end
 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 constexpr std::int64_t float_bytes = sizeof(float);
@@ -39,6 +40,8 @@ struct MatrixProduct::Cut {
   // Where a sum has more pieces than c has blocks, the pieces are summed apart. That goes by the sizes alone, and so do the results.
   std::int64_t pieces = std::min(parts_of(p.inner, piece_numbers), most_pieces);
   bool by_pieces = p.inner > most_depth && pieces > parts_of(p.rows, block_rows) * parts_of(p.columns, slice_columns) && !p.sums;
+  bool as_it_lies = p.rows <= table.row_products->most_rows && p.a.step == 1 && p.b.step == 1 && p.inner >= fewest_numbers && !p.sums &&
+                    !by_pieces;
   std::int64_t depths = by_pieces ? pieces : std::max<std::int64_t>(1, parts_of(p.inner, most_depth));
   std::int64_t depth = parts_of(p.inner, depths);                      // at most so many at a time
   std::int64_t panels = parts_of(p.columns, width);                    // of b
@@ -68,10 +71,11 @@ struct MatrixProduct::Cut {
   bool by_rows = (panels < p.threads && down >= std::min<std::int64_t>(p.threads, panels * groups * slices)) ||
                  (down >= 2 * p.threads && p.rows > few_rows);
   std::int64_t panel_a = to_line(height * depth * float_bytes), panel_b = to_line(width * depth * float_bytes);
-  bool gathers = p.narrow_c && depths > 1 && !by_pieces;               // sums that do not fit c's type until they are whole
+  bool gathers = p.narrow_c && depths > 1 && !by_pieces && !as_it_lies;  // sums that do not fit c's type until they are whole
 
-  std::int64_t a = 0, b = a + (direct ? 0 : by_pieces ? p.threads * down : by_rows ? p.threads * tiles : down) * panel_a;  // offsets
-  std::int64_t bias = b + (by_pieces || !by_rows ? p.threads : chunk) * panel_b;
+  // offsets
+  std::int64_t a = 0, b = a + (direct || as_it_lies ? 0 : by_pieces ? p.threads * down : by_rows ? p.threads * tiles : down) * panel_a;
+  std::int64_t bias = b + (as_it_lies ? 0 : by_pieces || !by_rows ? p.threads : chunk) * panel_b;
   std::int64_t sums = bias + (p.narrow_c ? to_line(p.columns * float_bytes) : 0);
   std::int64_t c = sums + (p.narrow_c ? to_line(p.rows * float_bytes) : 0);
   std::int64_t piece = to_line(p.rows * p.columns * float_bytes);  // of c in float32
@@ -192,6 +196,17 @@ struct MatrixProduct::Run {
     });
   }
 
+  // Columns are read once, which few rows are not worth a copy of.
+  void as_they_lie(int parts) const {
+    const std::int64_t most = slice_columns;
+    share(parts, parts_of(p.columns, most), [&](int, std::int64_t i) {
+      const std::int64_t left = i * most, size = p.narrow_c ? sizeof(std::uint16_t) : sizeof(float);
+      cut.table.row_products->run({a, at(b, p.b, left, 0), static_cast<std::byte*>(c) + left * size, bias ? bias + left : nullptr, p.rows,
+                                   std::min(most, p.columns - left), p.inner, p.a.line, p.b.line, p.c_row, p.a.narrow, p.b.narrow,
+                                   p.narrow_c, p.relu});
+    });
+  }
+
   // Each thread sums pieces of its own, all elements of each; then the pieces are added in order.
   void by_pieces(int parts) {
     const auto piece = [&](std::int64_t i) { return floats(cut.c + i * cut.piece); };
@@ -241,6 +256,7 @@ void MatrixProduct::run(const void* a, const void* b, void* c, const void* bias_
   if (run.cut.gathers) run.whole = run.floats(run.cut.c);
 
   const int parts = threads_for(rows * columns * std::max<std::int64_t>(1, inner), threads);
+  if (run.cut.as_it_lies) return run.as_they_lie(parts);
   if (run.cut.by_pieces) return run.by_pieces(parts);
   do {  // once where there is nothing to sum
     run.deep = std::min(run.cut.depth, inner - run.k);

@@ -22,6 +22,7 @@ void philox_run(std::uint32_t* words, std::int64_t first, std::int64_t n, const 
 void philox_at(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
 const ConvolutionTiles& convolution_tiles();
 const Products& products();
+extern const RowProducts row_products;
 const Dots* dots();
 extern const RowNormalizations row_normalizations[7];
 extern const BatchNormalizations batch_normalizations[3];

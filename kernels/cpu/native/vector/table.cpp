@@ -22,6 +22,7 @@ const Table& table() {
                                   philox_at,
                                   &convolution_tiles(),
                                   &products(),
+                                  &row_products,
                                   dots(),
                                   row_normalizations,
                                   batch_normalizations,

@@ -111,6 +111,22 @@ struct Products {
   void (*pack)(const Panels&);
 };
 
+// c[i·c_row + j] = bias[j] + Σ a[i·a_row + p] · b[j·b_row + p] over p < inner, for i < rows and j < columns; max(0, ·) of that with `relu`.
+// Each column is read once, and is not copied. Sums are of every lanes-th number first.
+struct FewRows {
+  const void *a, *b;
+  void* c;
+  const float* bias;  // may be null
+  std::int64_t rows, columns, inner;
+  std::int64_t a_row, b_row, c_row;
+  bool narrow_a, narrow_b, narrow_c;  // bfloat16; else float
+  bool relu;
+};
+struct RowProducts {
+  int most_rows;
+  void (*run)(const FewRows&);  // rows > 0
+};
+
 // A block of a product of bfloat16 numbers in pairs, each two numbers of a sum, the first in the low half:
 //   c[i·c_row + j] = start + Σ a[i·a_row + l·a_line + p·a_step] · b[j/16·b_vector + l·b_line + p·b_step + j%16] over l < lines, p < pairs,
 // where a product is that of both numbers, summed in order, and start is c's own value (`accumulate`) or 0.
@@ -296,6 +312,7 @@ struct Table {
   void (*philox_at)(std::uint32_t* words, const std::int64_t* elements, std::int64_t n, const PhiloxState& state);
   const ConvolutionTiles* convolution;
   const Products* products;
+  const RowProducts* row_products;
   const Dots* dots;                             // null: not of this instruction set. Ask dot_products() of isa.h
   // of float, double, bfloat16, float with addend and dy of bfloat16, the same and y; the third and the last where the processor rounds
   const RowNormalizations* row_normalizations;
