@@ -176,8 +176,8 @@ void apply(const NormalizedBatch& all_rows) {
           for (int v = 0; v < vectors; ++v) {
             const int64_t at = r * n.at.step + c + v * lanes;
             Line y = with_addend(io, normalized(io.fetching_load(n.x, at), mean[v], factor[v], bias[v]), at);
-            y = low > y ? low : y;  // NaN stays
-            store(io, at, high < y ? high : y);
+            y = of_each([](auto bound, auto v) { return bound > v ? bound : v; }, low, y);  // NaN stays
+            store(io, at, of_each([](auto bound, auto v) { return bound < v ? bound : v; }, high, y));
           }
       });
     });
@@ -221,7 +221,7 @@ struct Gradient {
     if (more && n.dy2) g += io.load(n.dy2, at);
     if (cut) {
       const Line y = more && n.y ? io.load(n.y, at) : normalized(x, mean[v], factor[v], bias[v]);
-      g = (y > low) & (y < high) ? g : Line{};
+      g = of_each([](auto v, auto least, auto most, auto d) { return ((v > least) & (v < most)) ? d : decltype(d){}; }, y, low, high, g);
     }
     use(at, g, x - mean[v]);
   }
