@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/cores.h"
 #include "cli/backends.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/numa.h"

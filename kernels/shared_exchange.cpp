@@ -30,7 +30,7 @@ class SharedKernel final : public Kernel {
         self_(self),
         stages_(std::move(stages)),
         links_(std::move(links)),
-        spins_(spins_for(static_cast<int>(members()))),
+        spins_(spins_for(static_cast<int>(members()), Waiters::all_processes)),
         from_(members()) {
     for (const Round& round : rounds_of(spec_.kind)) add(round);
     if (moves_[0].folds) fold_ = fold_of(spec_.dtype, spec_.kind == ExchangeKind::all_max);

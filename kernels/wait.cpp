@@ -10,6 +10,8 @@
 #include <climits>
 #include <thread>
 
+#include "base/cores.h"
+
 namespace tandem {
 namespace {
 
@@ -50,8 +52,9 @@ void wake_all(std::atomic<std::uint32_t>& word, Waiters of) {
   syscall(SYS_futex, &word, FUTEX_WAKE | flags_for(of), INT_MAX, nullptr, nullptr, 0);
 }
 
-int spins_for(int threads) {
-  return threads <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 0;
+int spins_for(int threads, Waiters of) {
+  const std::size_t cores = of == Waiters::this_process ? usable_cores().size() : std::thread::hardware_concurrency();
+  return threads <= static_cast<int>(cores) ? 2000 : 0;
 }
 
 }  // namespace tandem

@@ -14,7 +14,8 @@ bool wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t value
 // Wakes all threads that wait on the word. The change comes first.
 void wake_all(std::atomic<std::uint32_t>& word, Waiters of = Waiters::this_process);
 
-// How long to spin before sleeping when so many threads of ours want to run: not at all with fewer cores than threads.
-int spins_for(int threads);
+// How long to spin before sleeping when so many threads want to run: not at all with fewer cores than threads. Threads of this process
+// have the cores that it may use, those of several processes the machine's.
+int spins_for(int threads, Waiters of = Waiters::this_process);
 
 }  // namespace tandem

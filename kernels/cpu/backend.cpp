@@ -20,6 +20,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cores.h"
 #include "graph/half.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/fusions.h"

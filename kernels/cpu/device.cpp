@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/cores.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/streams.h"
 

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
-#include <thread>
 
 namespace tandem {
 namespace {
@@ -37,18 +36,6 @@ std::int64_t group_room(const std::string& folder, const char* limit_file, const
   return std::max<std::int64_t>(0, limit - usage + cache);
 }
 
-std::vector<int> affinity() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int i = 0; i < CPU_SETSIZE; ++i)
-      if (CPU_ISSET(static_cast<std::size_t>(i), &set)) cores.push_back(i);
-  if (cores.empty())
-    for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) cores.push_back(static_cast<int>(i));
-  return cores;
-}
-
 }  // namespace
 
 std::string cpu_name() {
@@ -56,11 +43,6 @@ std::string cpu_name() {
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   return "CPU";
-}
-
-std::vector<int> usable_cores() {
-  static const std::vector<int> cores = affinity();  // before any pin_thread, which needs them
-  return cores;
 }
 
 int team_size(int wanted) {

@@ -7,7 +7,6 @@
 namespace tandem {
 
 std::string cpu_name();                // "AMD EPYC 9755"
-std::vector<int> usable_cores();       // the process's affinity mask when it was first asked for
 // Of the threads wanted, those that OpenMP starts under OMP_THREAD_LIMIT. oneDNN's kernels wait for the team that they
 // were made for: with fewer threads they would wait for ever.
 int team_size(int wanted);

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include "base/cores.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/machine.h"
 

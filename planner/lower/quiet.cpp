@@ -3,11 +3,12 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
+
+#include "base/cores.h"
 
 namespace tandem {
 namespace {
@@ -23,10 +24,10 @@ double own_seconds() {
 bool machine_is_quiet() {
   constexpr double enough_share = 0.95;
   constexpr std::chrono::milliseconds length{20};  // several time slices
-  const unsigned count = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t count = usable_cores().size();
   std::atomic<bool> quiet{true};
   std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < count; ++i)
     threads.emplace_back([&] {
       using Clock = std::chrono::steady_clock;
       const auto begin = Clock::now();

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "base/cores.h"
 #include "base/file.h"
 #include "kernels/cpu/machine.h"
 #include "tests/cli/process.h"

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "base/cores.h"
 #include "graph/step_scalars.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/machine.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/cores.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/primitive.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <type_traits>
 
+#include "base/cores.h"
 #include "base/option.h"
 #include "data/mix.h"
 #include "data/stream.h"
@@ -212,7 +212,7 @@ std::int64_t Feed::workers() const {
   constexpr std::int64_t most = 8;
   if (preprocess_.workers > 0) return preprocess_.workers;
   const bool decodes = std::any_of(sources_.begin(), sources_.end(), [](const Source& s) { return s.encoded; });
-  return decodes ? std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 4, 1, most) : 1;
+  return decodes ? std::clamp<std::int64_t>(std::ssize(usable_cores()) / 4, 1, most) : 1;
 }
 
 // An image file at the target's size, augmented but for what `convert` does.
