@@ -16,6 +16,7 @@ GPU = {"device": "cuda:0", "usable": True, "name": "NVIDIA H100", "memory": 80 <
 CPU = {"device": "cpu", "usable": True, "name": "a CPU", "memory": 1 << 30}
 NONE = {"device": "cuda", "usable": False, "reason": "the NVIDIA driver is missing"}
 DEVICES = json.dumps([CPU, GPU]) + "\n"
+NOT_USABLE = "cpu      a CPU\n         has        AVX2\ncuda     not usable: the NVIDIA\n         driver is missing\ndata     reads images: JPEG\n                    unpacks gzip\n"
 STEPS = {"median_ms": 100.0, "predicted_ms": 90.0, "late_ms": 101.0, "copies_ms": 1.0, "overlap": 0.9, "device_bytes": 1 << 30, "arena_bytes": 1 << 30, "compile_seconds": 12.5, "not_captured": "", "loss": 2.0}
 OK = "[ RUN      ] A.a\n[       OK ] A.a (3 ms)\n[ RUN      ] A.b\n[       OK ] A.b (4 ms)\n[  PASSED  ] 2 tests.\n"
 LOST = "[ RUN      ] A.a\n[  FAILED  ] A.a, where GetParam() = 8 (3 ms)\n[  PASSED  ] 0 tests.\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.a, where GetParam() = 8\n"
@@ -243,6 +244,18 @@ class GpuCheck(unittest.TestCase):
         on_both = [c["command"] for c in self.calls() if "--devices cuda:0,cuda:1" in c["command"]]
         self.assertEqual(len(on_both), 6)
         self.assertFalse([c for c in on_both if "--processes 1 " not in c])
+
+    def test_without_python_the_reason_is_told_alone(self):
+        tools = self.work / "tools"
+        tools.mkdir()
+        for name in ("bash", "dirname", "grep", "awk", "tr", "cat"):
+            (tools / name).symlink_to(shutil.which(name))
+        for devices, status, said in ((NOT_USABLE, 3, "gpu-check: there is no GPU to check: cuda not usable: the NVIDIA driver is missing \n"),
+                                      (NOT_USABLE + "cuda:0   NVIDIA H100\n", 2, "gpu-check: python3 is missing, which runs the checks")):
+            (self.bundle / "run.sh").write_text(f"#!{shutil.which('bash')}\ncat << 'E'\n{devices}E\n")
+            done = subprocess.run([str(self.bundle / "scripts/gpu-check")], capture_output=True, text=True, env={"PATH": str(tools)}, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertTrue(done.stderr.startswith(said), done.stderr)
 
 
 if __name__ == "__main__":
