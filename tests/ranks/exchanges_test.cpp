@@ -123,6 +123,9 @@ TEST(RankMemory, CarriesLongValuesInPieces) {
 }
 
 TEST(RankMemory, IsFoundByWhoMayReachItAlone) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ranks have no memory in common there";
+#endif
   const auto made = SharedMemory::create(100);
   ASSERT_TRUE(made);
   made->data()[99] = std::byte{5};
