@@ -6,7 +6,6 @@
 
 #include "base/cores.h"
 #include "cli/backends.h"
-#include "kernels/cpu/machine.h"
 #include "kernels/cpu/numa.h"
 #include "options/device_flags.h"
 #include "trainer/devices.h"

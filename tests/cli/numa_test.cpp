@@ -5,7 +5,6 @@
 
 #include "base/cores.h"
 #include "base/file.h"
-#include "kernels/cpu/machine.h"
 #include "tests/cli/process.h"
 
 namespace tandem {

@@ -7,7 +7,6 @@
 
 #include "base/cores.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/machine.h"
 #include "kernels/cpu/onednn/primitive.h"
 
 namespace tandem {

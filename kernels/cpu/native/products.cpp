@@ -1,6 +1,6 @@
 // The walk over a product's blocks: panels of b are packed by all threads together and kept while rows of a pass by them; where a has
 // few rows, the threads share those and go through b, each its columns: what another core has packed is slow to come by. Of long sums of
-// few elements each thread takes pieces. Few rows go through b where it lies, if its columns' numbers lie together.
+// few elements each thread takes pieces. Up to four rows go through b where it lies, if its columns' numbers lie together.
 #include "kernels/cpu/native/products.h"
 
 #include "kernels/cpu/isa.h"

@@ -1,6 +1,7 @@
 // Matrix products of float32 and bfloat16 numbers, in panels that fit the caches. bfloat16 is widened when it is packed: products and
 // sums are float32's, and what is stored is rounded once. Each element is summed in order, long sums of few elements in pieces that go by
-// the product's sizes. So results depend neither on the threads nor on the machine's caches.
+// the product's sizes, and those of up to four rows in lanes of the instruction set's vectors. So results depend neither on the threads nor
+// on the machine's caches.
 #pragma once
 #include "kernels/cpu/native/native.h"
 
